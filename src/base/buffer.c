@@ -1,0 +1,65 @@
+/* Memory: see buffer.h. */
+#include "base/buffer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+void *locus_aligned_zalloc(size_t count, size_t size)
+{
+    size_t n_bytes;
+    if (!locus_mul_size(count, size, &n_bytes) || n_bytes > SIZE_MAX - 2 * ALIGNMENT) return NULL;
+    n_bytes = (n_bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    void *block = NULL;
+    if (posix_memalign(&block, ALIGNMENT, n_bytes)) return NULL;
+    return memset(block, 0, n_bytes);
+}
+
+void locus_aligned_free(void *block) { free(block); }
+
+static bool reserve(struct locus_buffer *buffer, size_t extra)
+{
+    if (buffer->failed) return false;
+    if (extra > SIZE_MAX / 4 || buffer->length > SIZE_MAX / 4) return !(buffer->failed = true);
+    size_t needed = buffer->length + extra + 1;
+    if (needed <= buffer->capacity) return true;
+    size_t capacity = buffer->capacity ? buffer->capacity : 64;
+    while (capacity < needed) capacity *= 2;
+    char *bytes = realloc(buffer->bytes, capacity);
+    if (!bytes) return !(buffer->failed = true);
+    buffer->bytes = bytes;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void locus_buffer_append(struct locus_buffer *buffer, const void *bytes, size_t n_bytes)
+{
+    if (!reserve(buffer, n_bytes)) return;
+    if (n_bytes) memcpy(buffer->bytes + buffer->length, bytes, n_bytes);
+    buffer->length += n_bytes;
+    buffer->bytes[buffer->length] = '\0';
+}
+
+void locus_buffer_printf(struct locus_buffer *buffer, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length < 0) buffer->failed = true;
+    else if (reserve(buffer, (size_t)length)) {
+        vsnprintf(buffer->bytes + buffer->length, (size_t)length + 1, format, again);
+        buffer->length += (size_t)length;
+    }
+    va_end(again);
+}
+
+void locus_buffer_free(struct locus_buffer *buffer)
+{
+    free(buffer->bytes);
+    *buffer = (struct locus_buffer){0};
+}

@@ -1,0 +1,37 @@
+/* Errors are values: see error.h. */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum locus_status locus_fail(locus_error *error, enum locus_status status, const char *format, ...)
+{
+    if (!error) return status;
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(error->message, sizeof error->message, format, args);
+    va_end(args);
+    error->status = status;
+    if (length < 0) error->message[0] = '\0';
+    size_t n = strlen(error->message);
+    if (length >= (int)sizeof error->message) {
+        /* The cut may have left the start of a character: drop it. */
+        size_t start = n;
+        while (start > 0 && ((unsigned char)error->message[start - 1] & 0xC0) == 0x80) start--;
+        if (start > 0 && (unsigned char)error->message[start - 1] >= 0xC0) start--;
+        error->message[start] = '\0';
+        n = start;
+    }
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)error->message[i];
+        if (c < 0x20 || c == 0x7F) error->message[i] = '?';
+    }
+    return status;
+}
+
+enum locus_status locus_fail_memory(locus_error *error, size_t n_bytes)
+{
+    return locus_fail(error, LOCUS_ERROR_MEMORY, "out of memory: %zu bytes could not be had",
+                      n_bytes);
+}

@@ -1,0 +1,126 @@
+/* Files: see file.h. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum locus_status locus_file_map(struct locus_mapped_file *file, const char *path,
+                                 locus_error *error)
+{
+    *file = (struct locus_mapped_file){0};
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+        return locus_fail(error, LOCUS_ERROR_IO, "%s: %s", path, strerror(errno));
+    enum locus_status status = LOCUS_OK;
+    struct stat info;
+    if (fstat(descriptor, &info))
+        status = locus_fail(error, LOCUS_ERROR_IO, "%s: %s", path, strerror(errno));
+    else if (S_ISDIR(info.st_mode))
+        status = locus_fail(error, LOCUS_ERROR_IO, "%s: is a folder, expected a file", path);
+    else if (!S_ISREG(info.st_mode))
+        status = locus_fail(error, LOCUS_ERROR_IO, "%s: not a regular file", path);
+    else if (info.st_size > 0) {
+        void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+        if (bytes == MAP_FAILED)
+            status = locus_fail(error, LOCUS_ERROR_IO, "%s: cannot be mapped: %s", path,
+                                strerror(errno));
+        else
+            *file = (struct locus_mapped_file){bytes, (size_t)info.st_size};
+    }
+    close(descriptor);
+    return status;
+}
+
+void locus_file_unmap(struct locus_mapped_file *file)
+{
+    if (file->bytes) munmap((void *)(uintptr_t)file->bytes, file->size);
+    *file = (struct locus_mapped_file){0};
+}
+
+void locus_file_drop(const struct locus_mapped_file *file, size_t offset, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t first = (offset + page - 1) / page * page, end = (offset + size) / page * page;
+    if (file->bytes && first < end && end <= file->size)
+        madvise((void *)(uintptr_t)(file->bytes + first), end - first, MADV_DONTNEED);
+}
+
+enum locus_status locus_output_begin(struct locus_output_file *output, const char *path,
+                                     locus_error *error)
+{
+    static const char suffix[] = ".XXXXXX";
+    size_t length = strlen(path);
+    *output = (struct locus_output_file){
+        .path = malloc(length + 1),
+        .temporary = malloc(length + sizeof suffix),
+    };
+    if (!output->path || !output->temporary) {
+        locus_output_abort(output);
+        return locus_fail_memory(error, 2 * length);
+    }
+    memcpy(output->path, path, length + 1);
+    memcpy(output->temporary, path, length);
+    memcpy(output->temporary + length, suffix, sizeof suffix);
+    int descriptor = mkstemp(output->temporary);
+    if (descriptor < 0) {
+        int reason = errno;
+        output->temporary[0] = '\0';
+        locus_output_abort(output);
+        return locus_fail(error, LOCUS_ERROR_IO, "%s: cannot be written: %s", path,
+                          strerror(reason));
+    }
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(descriptor, 0666 & ~mask);
+    output->stream = fdopen(descriptor, "wb");
+    if (!output->stream) {
+        close(descriptor);
+        locus_output_abort(output);
+        return locus_fail_memory(error, BUFSIZ);
+    }
+    return LOCUS_OK;
+}
+
+enum locus_status locus_output_write(struct locus_output_file *output, const void *bytes,
+                                     size_t n_bytes, locus_error *error)
+{
+    if (n_bytes && fwrite(bytes, 1, n_bytes, output->stream) != n_bytes)
+        return locus_fail(error, LOCUS_ERROR_IO, "%s: write failed: %s", output->path,
+                          strerror(errno));
+    return LOCUS_OK;
+}
+
+static void release(struct locus_output_file *output)
+{
+    free(output->path);
+    free(output->temporary);
+    *output = (struct locus_output_file){0};
+}
+
+enum locus_status locus_output_commit(struct locus_output_file *output, locus_error *error)
+{
+    int failed = fflush(output->stream) || fsync(fileno(output->stream)) ? errno : 0;
+    if (fclose(output->stream) && !failed) failed = errno;
+    output->stream = NULL;
+    if (!failed && rename(output->temporary, output->path)) failed = errno;
+    enum locus_status status = LOCUS_OK;
+    if (failed) {
+        unlink(output->temporary);
+        status = locus_fail(error, LOCUS_ERROR_IO, "%s: write failed: %s", output->path,
+                            strerror(failed));
+    }
+    release(output);
+    return status;
+}
+
+void locus_output_abort(struct locus_output_file *output)
+{
+    if (output->stream) fclose(output->stream);
+    if (output->temporary && output->temporary[0]) unlink(output->temporary);
+    release(output);
+}

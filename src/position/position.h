@@ -1,0 +1,99 @@
+/* Position schemes inside the engine: the registry, SPECs, and the hooks as the forward pass calls
+ * them. The interface of a scheme itself is include/locus_position.h.
+ */
+#ifndef LOCUS_POSITION_INTERNAL_H
+#define LOCUS_POSITION_INTERNAL_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "locus_position.h"
+
+/* ---- registry ----------------------------------------------------------------------------- */
+
+size_t locus_position_count(void);
+const struct locus_position_scheme *locus_position_at(size_t index); /* index < count */
+const struct locus_position_scheme *locus_position_find(const char *name, size_t n_bytes);
+
+/* ---- SPEC: NAME[:key=value[,key=value]...] ------------------------------------------------ */
+
+/* Resolves `text` (NULL: `own`) into *spec, every parameter with a value. If its NAME is that of
+ * `own`, the checkpoint's SPEC, keys not named keep own's values (unless inherit=0); another NAME
+ * starts from the registry's defaults. `scheme` (or NULL) is one that is not in the registry and
+ * answers to its own name. An unknown name or key, or a value out of range, is refused with what
+ * was expected and the nearest right name. */
+enum locus_status locus_position_resolve(struct locus_position_spec *spec, const char *text,
+                                         const char *own,
+                                         const struct locus_position_scheme *scheme,
+                                         const struct locus_position_env *env, locus_error *error);
+
+/* Appends the canonical SPEC: the keys marked `shown`, those whose default is the model's, and
+ * those that are not at their default. Resolving it again, from any own, gives the same values. */
+void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out);
+
+/* ---- a scheme in use ---------------------------------------------------------------------- */
+
+struct locus_position {
+    struct locus_position_spec spec;
+    void *state;
+};
+
+static inline enum locus_status locus_position_init(struct locus_position *position,
+                                                    const struct locus_position_env *env,
+                                                    locus_error *error)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    return scheme->init ? scheme->init(&position->state, env, &position->spec, error) : LOCUS_OK;
+}
+
+static inline void locus_position_free(struct locus_position *position)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme && scheme->free) scheme->free(position->state);
+    position->state = NULL;
+}
+
+static inline int locus_position_max_positions(const struct locus_position *position)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    return scheme->max_positions ? scheme->max_positions(position->state) : 0;
+}
+
+static inline void locus_position_embed(const struct locus_position *position,
+                                        const int32_t *tokens, float *x, int first_position, int n)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme->embed) scheme->embed(position->state, tokens, x, first_position, n);
+}
+
+static inline void locus_position_rotate(const struct locus_position *position, int layer,
+                                         enum locus_position_rows which, float *rows, int n_heads,
+                                         const int *positions, int n)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme->rotate)
+        scheme->rotate(position->state, layer, which, rows, n_heads, positions, n);
+}
+
+static inline bool locus_position_has_bias(const struct locus_position *position)
+{
+    return position->spec.scheme->bias != NULL;
+}
+
+static inline void locus_position_bias(const struct locus_position *position, int layer, int head,
+                                       const float *q, int q_position, int k_first,
+                                       const int *k_positions, int n_k, float *scores,
+                                       float *scratch)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme->bias)
+        scheme->bias(position->state, layer, head, q, q_position, k_first, k_positions, n_k, scores,
+                     scratch);
+}
+
+static inline size_t locus_position_scratch_floats(const struct locus_position *position, int n_k)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    return scheme->scratch_floats ? scheme->scratch_floats(position->state, n_k) : 0;
+}
+
+#endif

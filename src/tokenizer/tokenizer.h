@@ -1,0 +1,18 @@
+/* Tokenizers inside the engine: built from a checkpoint's metadata, model or no model. */
+#ifndef LOCUS_TOKENIZER_H
+#define LOCUS_TOKENIZER_H
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+
+/* As locus_tokenizer_create, from the metadata alone (a vocabulary-only file will do). */
+locus_tokenizer *locus_tokenizer_from_checkpoint(const struct locus_checkpoint *checkpoint,
+                                                 locus_error *error);
+
+/* "byte-level BPE", "SentencePiece BPE" or "bytes". */
+const char *locus_tokenizer_kind(const locus_tokenizer *tokenizer);
+
+/* Number of ids. */
+int locus_tokenizer_n_tokens(const locus_tokenizer *tokenizer);
+
+#endif
