@@ -29,7 +29,8 @@ enum locus_position_param_type {
 struct locus_position_param {
     const char *key;
     enum locus_position_param_type type;
-    /* Default: a number, one of `choices`, or the model's own "head_dim" or "trained_length". */
+    /* Default: a number, one of `choices`, or the model's own "head_dim" or "trained_length" (of
+     * an INT or FLOAT). */
     const char *fallback;
     double min, max;     /* INT and FLOAT: inclusive range */
     const char *choices; /* CHOICE: "half|adjacent"; its value is the index, from 0 */
@@ -43,9 +44,12 @@ enum { LOCUS_POSITION_MAX_PARAMS = 24 };
 struct locus_position_spec {
     const struct locus_position_scheme *scheme;
     double values[LOCUS_POSITION_MAX_PARAMS]; /* as `params` lists them; a CHOICE's is its index */
+    uint32_t stated; /* bit i: values[i] is its default, but the checkpoint's own SPEC has another,
+                      * so that a printed SPEC must name it */
 };
 
-/* The value of a parameter; `key` must be one of the scheme's. */
+/* The value of a parameter, an int's cut to the range of int; `key` must be one of the scheme's
+ * (another gives NaN, and 0). */
 LOCUS_API double locus_position_number(const struct locus_position_spec *spec, const char *key);
 LOCUS_API int locus_position_int(const struct locus_position_spec *spec, const char *key);
 

@@ -102,7 +102,7 @@ class Parameter:
         except ValueError:
             want = "an integer" if self.kind is int else "a number"
             raise SpecError(f"position {scheme}: {self.key}={text} is not {want}") from None
-        if not self.low <= value <= self.high:  # also refuses a NaN
+        if not (math.isfinite(value) and self.low <= value <= self.high):
             raise SpecError(
                 f"position {scheme}: {self.key}={text} is outside [{self.low:g}, {self.high:g}]"
             )
@@ -639,5 +639,5 @@ def read_gguf(path: Path) -> tuple[Decoder, ByteBpe]:
                     f"{path}: {tensor_name} is {list(data.shape)}, expected {list(parameter.shape)}"
                 )
             parameter.copy_(data)
-    tokenizer = ByteBpe(get("tokenizer.ggml.tokens"), get("tokenizer.ggml.merges"))
+    tokenizer = ByteBpe(get("tokenizer.ggml.tokens"), get("tokenizer.ggml.merges", []))
     return model, tokenizer

@@ -583,9 +583,11 @@ def main() -> int:
         if not args.text:
             raise UsageError("--text FILE is needed to train")
         return train(args, device)
-    except (UsageError, ValueError, OSError) as error:
+    except OSError as error:
+        print(f"train.py: {error.filename}: {error.strerror}", file=sys.stderr)
+    except (UsageError, ValueError) as error:
         print(f"train.py: {error}", file=sys.stderr)
-        return 2
+    return 2
 
 
 if __name__ == "__main__":

@@ -8,17 +8,27 @@
 
 enum { ALIGNMENT = 64 };
 
+/* calloc, so that a large block's pages come zeroed from the system and are only had when touched;
+ * the block's own start is kept just before the aligned one. */
 void *locus_aligned_zalloc(size_t count, size_t size)
 {
     size_t n_bytes;
-    if (!locus_mul_size(count, size, &n_bytes) || n_bytes > SIZE_MAX - 2 * ALIGNMENT) return NULL;
-    n_bytes = (n_bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
-    void *block = NULL;
-    if (posix_memalign(&block, ALIGNMENT, n_bytes)) return NULL;
-    return memset(block, 0, n_bytes);
+    if (!locus_mul_size(count, size, &n_bytes) || n_bytes > PTRDIFF_MAX - 2 * ALIGNMENT) return NULL;
+    char *start = calloc(1, n_bytes + 2 * ALIGNMENT);
+    if (!start) return NULL;
+    char *block = start + sizeof(void *);
+    block += (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
+    memcpy(block - sizeof(void *), &start, sizeof start);
+    return block;
 }
 
-void locus_aligned_free(void *block) { free(block); }
+void locus_aligned_free(void *block)
+{
+    if (!block) return;
+    void *start;
+    memcpy(&start, (char *)block - sizeof(void *), sizeof start);
+    free(start);
+}
 
 static bool reserve(struct locus_buffer *buffer, size_t extra)
 {

@@ -7,42 +7,34 @@
 
 #include "base/error.h"
 #include "base/file.h"
-
-/* Tensor element types, numbered as GGUF does; others are refused on reading. */
-enum locus_tensor_type {
-    LOCUS_F32 = 0,
-    LOCUS_F16 = 1,
-    LOCUS_Q4_0 = 2,
-    LOCUS_Q8_0 = 8,
-    LOCUS_BF16 = 30
-};
-
-struct locus_tensor_type_info {
-    enum locus_tensor_type type;
-    const char *name;  /* "F32" */
-    int block_values;  /* values a block along a row: 1 or 32 */
-    int block_bytes;
-};
-
-/* The type's description, or NULL for a type this library doesn't read. */
-const struct locus_tensor_type_info *locus_tensor_type_find(uint32_t type);
+#include "base/tensor_type.h"
 
 enum { LOCUS_MAX_DIMS = 4 };
 
 struct locus_tensor {
-    const char *name;            /* NUL-terminated, 1 to 64 bytes, unique in the file */
+    const char *name; /* NUL-terminated, 1 to 64 bytes, unique in the file */
     enum locus_tensor_type type;
-    int n_dims;                  /* 1 to 4 */
+    int n_dims;                   /* 1 to 4 */
     int64_t dims[LOCUS_MAX_DIMS]; /* GGUF order: dims[0] is a row's length; unused ones are 1 */
-    const unsigned char *data;   /* n_bytes inside the mapped file, aligned */
+    const unsigned char *data;    /* n_bytes inside the mapped file, aligned */
     size_t n_bytes;
 };
 
 /* Metadata value types, numbered as GGUF does. */
 enum locus_value_type {
-    LOCUS_VALUE_U8, LOCUS_VALUE_I8, LOCUS_VALUE_U16, LOCUS_VALUE_I16, LOCUS_VALUE_U32,
-    LOCUS_VALUE_I32, LOCUS_VALUE_F32, LOCUS_VALUE_BOOL, LOCUS_VALUE_STRING, LOCUS_VALUE_ARRAY,
-    LOCUS_VALUE_U64, LOCUS_VALUE_I64, LOCUS_VALUE_F64
+    LOCUS_VALUE_U8,
+    LOCUS_VALUE_I8,
+    LOCUS_VALUE_U16,
+    LOCUS_VALUE_I16,
+    LOCUS_VALUE_U32,
+    LOCUS_VALUE_I32,
+    LOCUS_VALUE_F32,
+    LOCUS_VALUE_BOOL,
+    LOCUS_VALUE_STRING,
+    LOCUS_VALUE_ARRAY,
+    LOCUS_VALUE_U64,
+    LOCUS_VALUE_I64,
+    LOCUS_VALUE_F64
 };
 
 struct locus_checkpoint;
@@ -58,7 +50,7 @@ int locus_checkpoint_version(const struct locus_checkpoint *checkpoint);
 size_t locus_checkpoint_n_tensors(const struct locus_checkpoint *checkpoint);
 const struct locus_tensor *locus_checkpoint_tensor_at(const struct locus_checkpoint *checkpoint,
                                                       size_t index); /* in the file's order */
-/* The tensor of that name, or NULL. Hashed: cheap. */
+/* The tensor of that name, or NULL. Cheap: a sorted index, which no choice of names slows down. */
 const struct locus_tensor *locus_checkpoint_tensor(const struct locus_checkpoint *checkpoint,
                                                    const char *name);
 
@@ -85,7 +77,7 @@ bool locus_checkpoint_array(const struct locus_checkpoint *checkpoint, const cha
 /* Fills bytes[count] and lengths[count] (both the array's count) with the array's strings. */
 bool locus_checkpoint_array_strings(const struct locus_checkpoint *checkpoint, const char *key,
                                     const char **bytes, size_t *lengths);
-/* Fills values[count] with numbers of any type. */
+/* Fills values[count] with numbers of any type; booleans are 0 and 1. */
 bool locus_checkpoint_array_numbers(const struct locus_checkpoint *checkpoint, const char *key,
                                     double *values);
 
@@ -102,17 +94,18 @@ void locus_writer_free(struct locus_checkpoint_writer *writer);
 void locus_writer_u32(struct locus_checkpoint_writer *writer, const char *key, uint32_t value);
 void locus_writer_f32(struct locus_checkpoint_writer *writer, const char *key, float value);
 void locus_writer_bool(struct locus_checkpoint_writer *writer, const char *key, bool value);
-void locus_writer_string(struct locus_checkpoint_writer *writer, const char *key,
-                         const char *bytes, size_t n_bytes);
+void locus_writer_string(struct locus_checkpoint_writer *writer, const char *key, const char *bytes,
+                         size_t n_bytes);
 void locus_writer_strings(struct locus_checkpoint_writer *writer, const char *key,
                           const char *const *bytes, const size_t *lengths, size_t count);
 void locus_writer_i32s(struct locus_checkpoint_writer *writer, const char *key,
                        const int32_t *values, size_t count);
-void locus_writer_f32s(struct locus_checkpoint_writer *writer, const char *key,
-                       const float *values, size_t count);
-/* Copies a key of any type, as it is. */
-void locus_writer_copy(struct locus_checkpoint_writer *writer,
-                       const struct locus_checkpoint *from, const char *key);
+void locus_writer_f32s(struct locus_checkpoint_writer *writer, const char *key, const float *values,
+                       size_t count);
+/* Copies a key of any type, as it is, if it is there; not general.alignment, which is the
+ * writer's own to choose (32, GGUF's default). */
+void locus_writer_copy(struct locus_checkpoint_writer *writer, const struct locus_checkpoint *from,
+                       const char *key);
 /* dims in GGUF order; data holds the tensor's bytes in that type. */
 void locus_writer_tensor(struct locus_checkpoint_writer *writer, const char *name,
                          enum locus_tensor_type type, int n_dims, const int64_t *dims,

@@ -1,11 +1,108 @@
-/* The model: a decoder's configuration and its packed weights, from a checkpoint. */
+/* The model: a decoder's configuration and its packed weights, from a checkpoint. Immutable. */
 #ifndef LOCUS_MODEL_H
 #define LOCUS_MODEL_H
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "kernels/kernels.h"
+
+enum locus_norm_position { LOCUS_NORM_PRE, LOCUS_NORM_POST };
+
+/* How the three projections lie in a fused attn_qkv tensor, in rows. */
+enum locus_qkv_layout {
+    LOCUS_QKV_BLOCKS,     /* [q | k | v] */
+    LOCUS_QKV_INTERLEAVED /* [n_head, 3, head_dim] */
+};
+
+/* The shape of a decoder; the checkpoint's metadata, checked. */
+struct locus_config {
+    int n_vocab, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
+    int trained_length;
+    enum locus_norm_kind norm;
+    enum locus_norm_position norm_position;
+    float norm_epsilon;
+    bool embedding_norm;    /* a norm right after the embedding */
+    bool parallel_residual; /* attention and MLP read the same x */
+    enum locus_activation activation;
+    bool gated;             /* MLP: down(act(gate(x)) * up(x)), else down(act(up(x))) */
+    float embedding_scale;  /* token embeddings times this */
+    float attention_scale;  /* scores times this */
+    float clip_qkv;         /* q, k and v clamped to +-this; 0: not */
+    int window;             /* local layers see this many positions; 0: none */
+    int window_every;       /* layer l (from 0) is local unless (l+1) % window_every = 0 */
+    enum locus_qkv_layout qkv_layout;
+    char position[256];     /* SPEC of the scheme it was trained with */
+};
+
+/* A family of checkpoints: what its metadata leaves unsaid. Keys are "<name>.<key>". */
+struct locus_architecture {
+    const char *name;
+    struct locus_config defaults;
+    const char *epsilon_key;
+    bool spelled_out; /* every key of struct locus_config may be in the metadata */
+    /* Writes the SPEC of the family's standard metadata. */
+    enum locus_status (*position)(const struct locus_checkpoint *checkpoint,
+                                  struct locus_config *config, locus_error *error);
+};
+
+/* The table's row for general.architecture, or NULL with the families that are known. */
+const struct locus_architecture *
+locus_architecture_find(const struct locus_checkpoint *checkpoint, locus_error *error);
+
+/* Reads and checks a checkpoint's configuration. */
+enum locus_status locus_config_read(struct locus_config *config,
+                                    const struct locus_architecture *architecture,
+                                    const struct locus_checkpoint *checkpoint, locus_error *error);
+
+/* A projection [rows, cols] with its bias [rows] (NULL: none); weight.panels NULL: absent. */
+struct locus_linear {
+    struct locus_weight weight;
+    float *bias;
+};
+
+/* A norm's parameters [n_embd]; weight NULL: absent. */
+struct locus_norm_weights {
+    float *weight, *bias;
+};
+
+struct locus_layer {
+    struct locus_norm_weights attn_norm, ffn_norm;
+    struct locus_linear q, k, v; /* [n_head * head_dim, n_embd], [n_head_kv * head_dim, n_embd] */
+    struct locus_linear output;  /* [n_embd, n_head * head_dim] */
+    struct locus_linear gate, up, down; /* [n_ff, n_embd] twice, [n_embd, n_ff] */
+};
+
+/* A tensor that the decoder doesn't use itself: a position scheme's, as floats [rows, cols]. */
+struct locus_extra_tensor {
+    const char *name;
+    int rows, cols;
+    float *values;
+};
+
+struct locus_model {
+    struct locus_checkpoint *checkpoint;
+    const struct locus_architecture *architecture;
+    struct locus_config config;
+    struct locus_weight embedding; /* [n_vocab, n_embd] */
+    struct locus_norm_weights embedding_norm, output_norm;
+    struct locus_linear head;      /* [n_vocab, n_embd]; absent: tied to the embedding */
+    struct locus_layer *layers;    /* [n_layer] */
+    struct locus_extra_tensor *extras;
+    size_t n_extras;
+    char name[128];
+    int n_tokens;
+    int32_t bos_token, eos_token, eot_token; /* -1: none */
+};
+
+/* Checks and packs every tensor the configuration calls for; the rest become extras. */
+enum locus_status locus_model_load_weights(struct locus_model *model, locus_error *error);
+void locus_model_free_weights(struct locus_model *model);
 
 /* The checkpoint behind the model: metadata and tensor table (its data pages are dropped). */
 const struct locus_checkpoint *locus_model_checkpoint(const locus_model *model);
+
+/* The extra tensor of that name, or NULL; `model` is a struct locus_model (the signature is that of
+ * struct locus_position_env's hook). */
+const float *locus_model_extra(const void *model, const char *name, int *rows, int *cols);
 
 #endif

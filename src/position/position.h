@@ -16,18 +16,20 @@ const struct locus_position_scheme *locus_position_find(const char *name, size_t
 
 /* ---- SPEC: NAME[:key=value[,key=value]...] ------------------------------------------------ */
 
-/* Resolves `text` (NULL: `own`) into *spec, every parameter with a value. If its NAME is that of
- * `own`, the checkpoint's SPEC, keys not named keep own's values (unless inherit=0); another NAME
- * starts from the registry's defaults. `scheme` (or NULL) is one that is not in the registry and
- * answers to its own name. An unknown name or key, or a value out of range, is refused with what
- * was expected and the nearest right name. */
+/* Resolves `text` into *spec, every parameter with a value. If its NAME is that of `own`, the
+ * checkpoint's SPEC (any bytes; NULL: none), keys not named keep own's values (unless inherit=0);
+ * another NAME starts from the registry's defaults, and then `own` may be wrong. A NULL `text`
+ * stands for the name of `scheme` if there is one, else for `own`. `scheme` (or NULL) is one that
+ * is not in the registry and answers to its own name. An unknown name or key, or a value out of
+ * range, is refused with what was expected and the nearest right name. */
 enum locus_status locus_position_resolve(struct locus_position_spec *spec, const char *text,
                                          const char *own,
                                          const struct locus_position_scheme *scheme,
                                          const struct locus_position_env *env, locus_error *error);
 
-/* Appends the canonical SPEC: the keys marked `shown`, those whose default is the model's, and
- * those that are not at their default. Resolving it again, from any own, gives the same values. */
+/* Appends the canonical SPEC: the keys marked `shown`, those whose default is the model's, those
+ * that are not at their default, and those `stated`. Resolving it again, with the same own, gives
+ * the same values. */
 void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out);
 
 /* ---- a scheme in use ---------------------------------------------------------------------- */
@@ -70,8 +72,7 @@ static inline void locus_position_rotate(const struct locus_position *position, 
                                          const int *positions, int n)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    if (scheme->rotate)
-        scheme->rotate(position->state, layer, which, rows, n_heads, positions, n);
+    if (scheme->rotate) scheme->rotate(position->state, layer, which, rows, n_heads, positions, n);
 }
 
 static inline bool locus_position_has_bias(const struct locus_position *position)

@@ -1,0 +1,457 @@
+"""The tiny random transformers models behind tests/data, and how each is told as a checkpoint.
+
+A `Case` makes a model of transformers, names the checkpoint's metadata, and maps the model's
+parameters to the checkpoint's tensors. Adding a case is adding one function to `CASES`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import transformers as hf
+from torch import nn
+
+from checkpoint import Tensor, Value
+
+N_VOCAB, N_CONTEXT, N_EMBD, N_FF, N_LAYER, N_HEAD = 80, 64, 32, 96, 2, 4
+
+Transform = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Where the parameters are in the model. Values are names without `.weight` and `.bias`;
+    `layer` has {} for the layer. `transforms` are by the checkpoint's name of the part."""
+
+    whole: Mapping[str, str]
+    layer: str
+    parts: Mapping[str, str]
+    transforms: Mapping[str, Transform] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    model: nn.Module
+    names: Names
+    architecture: str
+    metadata: dict[str, Value]
+    # The model's forward pass, tokens [1, n] to logits [1, n, n_vocab], where it isn't just that.
+    forward: Callable[[torch.Tensor], torch.Tensor] | None = None
+
+    def logits(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.forward(tokens) if self.forward else self.model(input_ids=tokens).logits
+
+    def tensors(self) -> list[Tensor]:
+        """Every parameter as a tensor of the checkpoint; none may be left over."""
+        state = {name: p.detach().numpy() for name, p in self.model.named_parameters()}
+        out: list[Tensor] = []
+
+        def add(part: str, ours: str, theirs: str) -> None:
+            transform = self.names.transforms.get(part, lambda values: values)
+            for suffix in ("weight", "bias"):
+                values = state.pop(f"{theirs}.{suffix}", None)
+                if values is not None:
+                    out.append(Tensor.of(f"{ours}.{suffix}", transform(values)))
+
+        for ours, theirs in self.names.whole.items():
+            add(ours, ours, theirs)
+        for i in range(N_LAYER):
+            for part, theirs in self.names.parts.items():
+                add(part, f"blk.{i}.{part}", self.names.layer.format(i) + theirs)
+        if state:
+            raise ValueError(f"parameters without a place in the checkpoint: {', '.join(state)}")
+        return out
+
+
+def generic(position: str, **more: Value) -> dict[str, Value]:
+    """The metadata of architecture `locus`: a LayerNorm decoder with a plain tanh-GELU MLP, and
+    what differs from that. `a__b` spells the key `a.b`."""
+    metadata: dict[str, Value] = {
+        ".context_length": N_CONTEXT,
+        ".embedding_length": N_EMBD,
+        ".block_count": N_LAYER,
+        ".feed_forward_length": N_FF,
+        ".vocab_size": N_VOCAB,
+        ".attention.head_count": N_HEAD,
+        ".norm": "layernorm",
+        ".norm_epsilon": 1e-5,
+        ".norm_position": "pre",
+        ".activation": "gelu_tanh",
+        ".gated": False,
+        ".position": position,
+    }
+    return metadata | {"." + key.replace("__", "."): value for key, value in more.items()}
+
+
+def transpose(values: np.ndarray) -> np.ndarray:
+    """Conv1D weights [inputs, outputs] to [outputs, inputs]; a bias stays."""
+    return values.T
+
+
+def split_heads(n_head: int) -> Transform:
+    """Rows interleaved a head, [n_head, 3, head_dim], to [q | k | v]."""
+
+    def apply(values: np.ndarray) -> np.ndarray:
+        parts = values.reshape(n_head, 3, -1, *values.shape[1:])
+        return parts.swapaxes(0, 1).reshape(values.shape)
+
+    return apply
+
+
+def adjacent_pairs(n_head: int) -> Transform:
+    """Rows of a head that rotate in pairs (k, k + d/2) to pairs (2k, 2k + 1), as llama.cpp's
+    conversion does for architecture llama."""
+
+    def apply(values: np.ndarray) -> np.ndarray:
+        parts = values.reshape(n_head, 2, -1, *values.shape[1:])
+        return parts.swapaxes(1, 2).reshape(values.shape)
+
+    return apply
+
+
+# ---- learned positions -----------------------------------------------------------------------
+
+GPT2_PARTS = {
+    "attn_norm": "ln_1",
+    "attn_qkv": "attn.c_attn",
+    "attn_output": "attn.c_proj",
+    "ffn_norm": "ln_2",
+    "ffn_up": "mlp.c_fc",
+    "ffn_down": "mlp.c_proj",
+}
+CONV1D = dict.fromkeys(("attn_qkv", "attn_output", "ffn_up", "ffn_down"), transpose)
+GPT2_WHOLE = {
+    "token_embd": "transformer.wte",
+    "position_embd": "transformer.wpe",
+    "output_norm": "transformer.ln_f",
+}
+
+
+def gpt2_learned() -> Case:
+    """GPT-2 as architecture gpt2."""
+    config = hf.GPT2Config(
+        vocab_size=N_VOCAB, n_positions=N_CONTEXT, n_embd=N_EMBD, n_layer=N_LAYER, n_head=N_HEAD,
+        n_inner=N_FF, attn_implementation="eager",
+    )  # fmt: skip
+    metadata: dict[str, Value] = {
+        ".context_length": N_CONTEXT,
+        ".embedding_length": N_EMBD,
+        ".block_count": N_LAYER,
+        ".feed_forward_length": N_FF,
+        ".vocab_size": N_VOCAB,
+        ".attention.head_count": N_HEAD,
+        ".attention.layer_norm_epsilon": config.layer_norm_epsilon,
+    }
+    names = Names(GPT2_WHOLE, "transformer.h.{}.", GPT2_PARTS, CONV1D)
+    return Case(hf.GPT2LMHeadModel(config), names, "gpt2", metadata)
+
+
+def gpt1_postnorm() -> Case:
+    """GPT-1: norms after the residual sums, none at the end."""
+    config = hf.OpenAIGPTConfig(
+        vocab_size=N_VOCAB, n_positions=N_CONTEXT, n_embd=N_EMBD, n_layer=N_LAYER, n_head=N_HEAD,
+    )  # fmt: skip
+    whole = {
+        "token_embd": "transformer.tokens_embed",
+        "position_embd": "transformer.positions_embed",
+    }
+    names = Names(whole, "transformer.h.{}.", GPT2_PARTS, CONV1D)
+    metadata = generic("learned", norm_position="post", feed_forward_length=4 * N_EMBD)
+    return Case(hf.OpenAIGPTLMHeadModel(config), names, "locus", metadata)
+
+
+def gptneo_local() -> Case:
+    """GPT-Neo: every second layer sees 5 tokens only; scores are not scaled."""
+    config = hf.GPTNeoConfig(
+        vocab_size=N_VOCAB, max_position_embeddings=N_CONTEXT, hidden_size=N_EMBD,
+        num_layers=N_LAYER, num_heads=N_HEAD, intermediate_size=N_FF, window_size=5,
+        attention_types=[[["global", "local"], N_LAYER // 2]], attn_implementation="eager",
+    )  # fmt: skip
+    parts = {
+        "attn_norm": "ln_1",
+        "attn_q": "attn.attention.q_proj",
+        "attn_k": "attn.attention.k_proj",
+        "attn_v": "attn.attention.v_proj",
+        "attn_output": "attn.attention.out_proj",
+        "ffn_norm": "ln_2",
+        "ffn_up": "mlp.c_fc",
+        "ffn_down": "mlp.c_proj",
+    }
+    names = Names(GPT2_WHOLE, "transformer.h.{}.", parts)
+    metadata = generic(
+        "learned", attention__scale=1.0, attention__window=5, attention__window_every=2
+    )
+    return Case(hf.GPTNeoForCausalLM(config), names, "locus", metadata)
+
+
+FAIRSEQ_PARTS = {
+    "attn_norm": "self_attn_layer_norm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.out_proj",
+    "ffn_norm": "final_layer_norm",
+    "ffn_up": "fc1",
+    "ffn_down": "fc2",
+}
+
+
+def opt_relu() -> Case:
+    """OPT: ReLU, and a table of positions whose first two rows are no positions."""
+    config = hf.OPTConfig(
+        vocab_size=N_VOCAB, max_position_embeddings=N_CONTEXT, hidden_size=N_EMBD,
+        word_embed_proj_dim=N_EMBD, num_hidden_layers=N_LAYER, num_attention_heads=N_HEAD,
+        ffn_dim=N_FF, attn_implementation="eager",
+    )  # fmt: skip
+    whole = {
+        "token_embd": "model.decoder.embed_tokens",
+        "position_embd": "model.decoder.embed_positions",
+        "output_norm": "model.decoder.final_layer_norm",
+    }
+    names = Names(whole, "model.decoder.layers.{}.", FAIRSEQ_PARTS)
+    metadata = generic("learned:offset=2", activation="relu")
+    return Case(hf.OPTForCausalLM(config), names, "locus", metadata)
+
+
+# ---- sinusoidal positions --------------------------------------------------------------------
+
+
+def xglm_sinusoidal() -> Case:
+    """XGLM: fairseq's sinusoids from offset 2, embeddings times sqrt(n_embd), erf GELU."""
+    config = hf.XGLMConfig(
+        vocab_size=N_VOCAB, max_position_embeddings=N_CONTEXT, d_model=N_EMBD, num_layers=N_LAYER,
+        attention_heads=N_HEAD, ffn_dim=N_FF, attn_implementation="eager",
+    )  # fmt: skip
+    whole = {"token_embd": "model.embed_tokens", "output_norm": "model.layer_norm"}
+    metadata = generic(
+        "sinusoidal:layout=concat,denominator=fairseq,offset=2",
+        embedding_scale=math.sqrt(N_EMBD), activation="gelu_erf",
+    )  # fmt: skip
+    names = Names(whole, "model.layers.{}.", FAIRSEQ_PARTS)
+    return Case(hf.XGLMForCausalLM(config), names, "locus", metadata)
+
+
+# ---- rotary positions, and none --------------------------------------------------------------
+
+LLAMA_WHOLE = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+}
+LLAMA_PARTS = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+N_HEAD_KV, ROPE_BASE = 2, 5000.0
+
+
+def llama() -> hf.LlamaForCausalLM:
+    """A Llama with grouped keys and values, and a head of its own."""
+    config = hf.LlamaConfig(
+        vocab_size=N_VOCAB, max_position_embeddings=N_CONTEXT, hidden_size=N_EMBD,
+        num_hidden_layers=N_LAYER, num_attention_heads=N_HEAD, num_key_value_heads=N_HEAD_KV,
+        intermediate_size=N_FF, rms_norm_eps=1e-5, tie_word_embeddings=False,
+        rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE},
+        attn_implementation="eager",
+    )  # fmt: skip
+    return hf.LlamaForCausalLM(config)
+
+
+def generic_llama(position: str) -> dict[str, Value]:
+    return generic(
+        position, norm="rmsnorm", activation="silu", gated=True, attention__head_count_kv=N_HEAD_KV
+    )
+
+
+def llama_half() -> Case:
+    """Llama as transformers has it: the pairs (k, k + d/2) rotate, nothing is permuted."""
+    names = Names(LLAMA_WHOLE, "model.layers.{}.", LLAMA_PARTS)
+    position = f"rope:pairs=half,dim={N_EMBD // N_HEAD},base={ROPE_BASE:g}"
+    return Case(llama(), names, "locus", generic_llama(position))
+
+
+def llama_adjacent() -> Case:
+    """The same model as architecture llama: q and k permuted so that adjacent pairs rotate."""
+    permuted = {"attn_q": adjacent_pairs(N_HEAD), "attn_k": adjacent_pairs(N_HEAD_KV)}
+    names = Names(LLAMA_WHOLE, "model.layers.{}.", LLAMA_PARTS, permuted)
+    metadata: dict[str, Value] = {
+        ".context_length": N_CONTEXT,
+        ".embedding_length": N_EMBD,
+        ".block_count": N_LAYER,
+        ".feed_forward_length": N_FF,
+        ".vocab_size": N_VOCAB,
+        ".attention.head_count": N_HEAD,
+        ".attention.head_count_kv": N_HEAD_KV,
+        ".attention.layer_norm_rms_epsilon": 1e-5,
+        ".rope.dimension_count": N_EMBD // N_HEAD,
+        ".rope.freq_base": ROPE_BASE,
+    }
+    return Case(llama(), names, "llama", metadata)
+
+
+class Unrotated(nn.Module):
+    """Rotary tables that turn nothing."""
+
+    def forward(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        shape = (*position_ids.shape, N_EMBD // N_HEAD)
+        return torch.ones(shape, dtype=x.dtype), torch.zeros(shape, dtype=x.dtype)
+
+
+def llama_none() -> Case:
+    """A Llama without positions (NoPE)."""
+    model = llama()
+    model.model.rotary_emb = Unrotated()
+    names = Names(LLAMA_WHOLE, "model.layers.{}.", LLAMA_PARTS)
+    return Case(model, names, "locus", generic_llama("none"))
+
+
+def llama_sinusoidal() -> Case:
+    """The same, with the sinusoids of the Transformer paper (sine and cosine interleaved)."""
+    case = llama_none()
+    k = torch.arange(N_EMBD // 2, dtype=torch.float64)
+    angles = torch.arange(N_CONTEXT).double()[:, None] * 10000.0 ** (-2 * k / N_EMBD)
+    table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)  # [N_CONTEXT, N_EMBD]
+
+    def forward(tokens: torch.Tensor) -> torch.Tensor:
+        embedded = case.model.get_input_embeddings()(tokens) + table[: tokens.shape[1]]
+        return case.model(inputs_embeds=embedded).logits
+
+    metadata = generic_llama("sinusoidal:layout=interleaved,denominator=paper")
+    return Case(case.model, case.names, "locus", metadata, forward)
+
+
+def neox_parallel() -> Case:
+    """GPT-NeoX: attention and MLP side by side, half of each head rotated, erf GELU, qkv
+    interleaved a head, a head of its own."""
+    config = hf.GPTNeoXConfig(
+        vocab_size=N_VOCAB, max_position_embeddings=N_CONTEXT, hidden_size=N_EMBD,
+        num_hidden_layers=N_LAYER, num_attention_heads=N_HEAD, intermediate_size=N_FF,
+        rotary_pct=0.5, tie_word_embeddings=False, attn_implementation="eager",
+    )  # fmt: skip
+    whole = {
+        "token_embd": "gpt_neox.embed_in",
+        "output_norm": "gpt_neox.final_layer_norm",
+        "output": "lm_head",
+    }
+    parts = {
+        "attn_norm": "input_layernorm",
+        "attn_qkv": "attention.query_key_value",
+        "attn_output": "attention.dense",
+        "ffn_norm": "post_attention_layernorm",
+        "ffn_up": "mlp.dense_h_to_4h",
+        "ffn_down": "mlp.dense_4h_to_h",
+    }
+    names = Names(whole, "gpt_neox.layers.{}.", parts, {"attn_qkv": split_heads(N_HEAD)})
+    metadata = generic(
+        "rope:pairs=half,dim=4,base=10000", parallel_residual=True, activation="gelu_erf"
+    )
+    return Case(hf.GPTNeoXForCausalLM(config), names, "locus", metadata)
+
+
+def gptj_parallel() -> Case:
+    """GPT-J: as NeoX, but one norm for both, and the first 6 of 8 dimensions rotate in adjacent
+    pairs. Its head's bias stays zero: the checkpoint has none."""
+    config = hf.GPTJConfig(
+        vocab_size=N_VOCAB, n_positions=N_CONTEXT, n_embd=N_EMBD, n_layer=N_LAYER, n_head=N_HEAD,
+        n_inner=N_FF, rotary_dim=6, tie_word_embeddings=False, attn_implementation="eager",
+    )  # fmt: skip
+    model = hf.GPTJForCausalLM(config)
+    model.lm_head.bias = None
+    whole = {
+        "token_embd": "transformer.wte",
+        "output_norm": "transformer.ln_f",
+        "output": "lm_head",
+    }
+    parts = {
+        "attn_norm": "ln_1",
+        "attn_q": "attn.q_proj",
+        "attn_k": "attn.k_proj",
+        "attn_v": "attn.v_proj",
+        "attn_output": "attn.out_proj",
+        "ffn_up": "mlp.fc_in",
+        "ffn_down": "mlp.fc_out",
+    }
+    metadata = generic("rope:pairs=adjacent,dim=6,base=10000", parallel_residual=True)
+    return Case(model, Names(whole, "transformer.h.{}.", parts), "locus", metadata)
+
+
+# ---- ALiBi -----------------------------------------------------------------------------------
+
+
+def bloom_alibi() -> Case:
+    """BLOOM with 4 heads: a normalised embedding, qkv interleaved a head."""
+    config = hf.BloomConfig(vocab_size=N_VOCAB, hidden_size=N_EMBD, n_layer=N_LAYER, n_head=N_HEAD)
+    whole = {
+        "token_embd": "transformer.word_embeddings",
+        "token_embd_norm": "transformer.word_embeddings_layernorm",
+        "output_norm": "transformer.ln_f",
+    }
+    parts = {
+        "attn_norm": "input_layernorm",
+        "attn_qkv": "self_attention.query_key_value",
+        "attn_output": "self_attention.dense",
+        "ffn_norm": "post_attention_layernorm",
+        "ffn_up": "mlp.dense_h_to_4h",
+        "ffn_down": "mlp.dense_4h_to_h",
+    }
+    names = Names(whole, "transformer.h.{}.", parts, {"attn_qkv": split_heads(N_HEAD)})
+    metadata = generic("alibi:max_bias=8", embedding_norm=True, feed_forward_length=4 * N_EMBD)
+    return Case(hf.BloomForCausalLM(config), names, "locus", metadata)
+
+
+def mpt_alibi() -> Case:
+    """MPT with 6 heads (no power of two), norms without bias, clipped q, k and v, max_bias 16."""
+    n_head, d, max_bias = 6, 36, 16
+    config = hf.MptConfig(
+        vocab_size=N_VOCAB, max_seq_len=N_CONTEXT, d_model=d, n_heads=n_head, n_layers=N_LAYER,
+        attn_config={"clip_qkv": 1.0, "alibi_bias_max": max_bias},
+    )  # fmt: skip
+    model = hf.MptForCausalLM(config)
+    # transformers reads alibi_bias_max from the configuration but doesn't use it.
+    model.transformer.build_mpt_alibi_tensor = functools.partial(
+        hf.models.mpt.modeling_mpt.build_mpt_alibi_tensor, alibi_bias_max=max_bias
+    )
+    whole = {"token_embd": "transformer.wte", "output_norm": "transformer.norm_f"}
+    parts = {
+        "attn_norm": "norm_1",
+        "attn_qkv": "attn.Wqkv",
+        "attn_output": "attn.out_proj",
+        "ffn_norm": "norm_2",
+        "ffn_up": "ffn.up_proj",
+        "ffn_down": "ffn.down_proj",
+    }
+    metadata = generic(
+        f"alibi:max_bias={max_bias}", embedding_length=d, feed_forward_length=4 * d,
+        activation="gelu_erf", attention__head_count=n_head, attention__clip_qkv=1.0,
+    )  # fmt: skip
+    names = Names(whole, "transformer.blocks.{}.", parts)
+    return Case(model, names, "locus", metadata)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "gpt2-learned": gpt2_learned,
+    "gpt1-postnorm": gpt1_postnorm,
+    "gptneo-local": gptneo_local,
+    "opt-relu": opt_relu,
+    "xglm-sinusoidal": xglm_sinusoidal,
+    "llama-half": llama_half,
+    "llama-adjacent": llama_adjacent,
+    "llama-none": llama_none,
+    "llama-sinusoidal": llama_sinusoidal,
+    "neox-parallel": neox_parallel,
+    "gptj-parallel": gptj_parallel,
+    "bloom-alibi": bloom_alibi,
+    "mpt-alibi": mpt_alibi,
+}

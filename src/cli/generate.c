@@ -1,0 +1,381 @@
+/* locus generate: from a prompt to more text, a token at a time.
+ *
+ *     options -> prompt -> model, session, sampler -> evaluate the prompt -> sample, write,
+ *     evaluate, again -> summary
+ *
+ * Every step returns false when the run is over, with the exit status in run->status.
+ */
+#include "cli/generate.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/threads.h"
+#include "cli/interrupt.h"
+#include "cli/model_file.h"
+#include "cli/prompt.h"
+#include "cli/talk.h"
+#include "position/position.h"
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static bool fail(struct locus_generate *run, const locus_error *error)
+{
+    run->status = locus_talk_error("%s", error->message);
+    return false;
+}
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+/* 32 bits are short to type again, and survive JSON readers whose numbers are doubles. */
+static uint64_t draw_seed(void)
+{
+    uint32_t seed;
+    FILE *random = fopen("/dev/urandom", "rb");
+    bool drawn = random && fread(&seed, sizeof seed, 1, random) == 1;
+    if (random) fclose(random);
+    if (drawn) return seed;
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (uint32_t)time.tv_nsec ^ (uint32_t)time.tv_sec << 12 ^ (uint32_t)getpid();
+}
+
+/* A SPEC with a wrong name, key or number is wrong usage, whatever the model; what it lacks for the
+ * model is said by the session later. */
+static bool check_position(struct locus_generate *run)
+{
+    const char *text = run->options->common.position;
+    const struct locus_position_env env = {.n_embd = 64, .n_layer = 1, .n_head = 1, .n_head_kv = 1,
+                                           .head_dim = 64, .trained_length = 1024,
+                                           .session_length = 1024, .score_scale = 1};
+    struct locus_position_spec spec;
+    locus_error error;
+    if (!text || locus_position_resolve(&spec, text, NULL, NULL, &env, &error) == LOCUS_OK)
+        return true;
+    run->status = error.status == LOCUS_ERROR_MEMORY
+                      ? locus_talk_error("%s", error.message)
+                      : locus_talk_usage("generate", "%s", error.message);
+    return false;
+}
+
+static bool check_options(struct locus_generate *run)
+{
+    const struct locus_generate_options *options = run->options;
+    for (int i = 0; i < options->stops.n_items; i++) {
+        if (*options->stops.items[i]) continue;
+        run->status = locus_talk_usage("generate", "--stop: found '', expected a text");
+        return false;
+    }
+    if (!check_position(run)) return false;
+    int status = locus_generate_sampling(options, &run->sampling);
+    if (status >= 0) run->status = status;
+    run->sampling.seed = options->common.seed_given ? options->common.seed : draw_seed();
+    run->stream.stops = &options->stops;
+    run->stream.silent = options->json;
+    return status < 0;
+}
+
+static bool read_prompt(struct locus_generate *run)
+{
+    const struct locus_generate_options *options = run->options;
+    int status = locus_prompt_read("generate", options->prompt, options->file, &run->prompt);
+    if (status >= 0) run->status = status;
+    return status < 0;
+}
+
+/* ---- model -------------------------------------------------------------------------------- */
+
+static bool open_model(struct locus_generate *run)
+{
+    locus_error error;
+    run->model_path = locus_model_file(&run->options->common, &run->status);
+    if (!run->model_path) return false;
+    double start = now();
+    run->model = locus_model_open(run->model_path, &error);
+    if (!run->model) return fail(run, &error);
+    run->info = locus_model_info_get(run->model);
+    run->tokenizer = locus_tokenizer_create(run->model, &error);
+    if (!run->tokenizer) return fail(run, &error);
+    run->load_seconds = now() - start;
+    return true;
+}
+
+/* The prompt's tokens; an empty one is the begin-of-text token. */
+static bool encode_prompt(struct locus_generate *run)
+{
+    locus_error error;
+    size_t n = 0;
+    unsigned flags = LOCUS_TEXT_BEGIN | (run->options->special ? LOCUS_TEXT_SPECIAL : 0u);
+    if (run->prompt.length > 0 &&
+        locus_encode(run->tokenizer, run->prompt.bytes, run->prompt.length, flags,
+                     &run->prompt_tokens, &n, &error))
+        return fail(run, &error);
+    if (n > INT_MAX) {
+        run->status = locus_talk_error("the prompt is %zu tokens, more than %d", n, INT_MAX);
+        return false;
+    }
+    run->n_prompt = (int)n;
+    if (n > 0) return true;
+    if (run->info.bos_token < 0) {
+        run->status = locus_talk_error("the prompt is empty, and the model has no begin-of-text "
+                                       "token to start from: give one with -p TEXT");
+        return false;
+    }
+    run->prompt_tokens = malloc(sizeof *run->prompt_tokens);
+    if (!run->prompt_tokens) {
+        run->status = locus_talk_error("out of memory for the prompt");
+        return false;
+    }
+    run->prompt_tokens[0] = run->info.bos_token;
+    run->n_prompt = 1;
+    return true;
+}
+
+/* Positions the job needs (the last token is never evaluated), or those that -c allows it. */
+static bool plan_context(struct locus_generate *run)
+{
+    const struct locus_generate_options *options = run->options;
+    int given = options->common.n_context, n = options->n_tokens, n_prompt = run->n_prompt;
+    int64_t needed = (int64_t)n_prompt + (n > 0 ? n - 1 : 0);
+    int64_t context = given ? given : n < 0 ? run->info.trained_length : needed;
+    if (n_prompt > context)
+        run->status = locus_talk_error(
+            "the prompt is %d tokens, more than the %s of %d: %s, or shorten the prompt", n_prompt,
+            given ? "context" : "trained length", (int)context,
+            given ? "raise -c" : "say with -c N or -n N how far to go on");
+    else if (needed > context && n > 0 && options->n_tokens_given)
+        run->status = locus_talk_error(
+            "a prompt of %d tokens and %d new ones need %lld positions, more than the context of "
+            "%d: raise -c or lower -n",
+            n_prompt, n, (long long)needed, (int)context);
+    else if (context > INT_MAX)
+        run->status = locus_talk_error("a prompt of %d tokens and %d new ones need %lld positions, "
+                                       "more than %d",
+                                       n_prompt, n, (long long)context, INT_MAX);
+    else {
+        run->n_context = (int)context;
+        return true;
+    }
+    return false;
+}
+
+static enum locus_cache_type cache_type(const char *name)
+{
+    if (!name) return LOCUS_CACHE_AUTO;
+    if (strcmp(name, "f32") == 0) return LOCUS_CACHE_F32;
+    return strcmp(name, "f16") == 0 ? LOCUS_CACHE_F16 : LOCUS_CACHE_Q8_0;
+}
+
+static bool create_session(struct locus_generate *run)
+{
+    const struct locus_common *common = &run->options->common;
+    locus_session_params params = {
+        .position = common->position,
+        .n_context = run->n_context,
+        .n_batch = common->n_batch,
+        .n_threads = common->n_threads,
+        .cache_type = cache_type(common->cache_type),
+        .kernels = common->kernels,
+    };
+    locus_error error, second;
+    double start = now();
+    run->session = locus_session_create(run->model, &params, &error);
+    /* Nobody asked for the default number of tokens: a scheme that ends earlier ends the text. */
+    if (!run->session && error.status == LOCUS_ERROR_POSITION && !run->options->n_tokens_given &&
+        !common->n_context && run->info.trained_length >= run->n_prompt) {
+        params.n_context = run->info.trained_length;
+        run->session = locus_session_create(run->model, &params, &second);
+    }
+    if (!run->session) return fail(run, &error);
+    run->sampler = locus_sampler_create(run->model, &run->sampling, &error);
+    run->load_seconds += now() - start;
+    return run->sampler ? true : fail(run, &error);
+}
+
+/* ---- talk --------------------------------------------------------------------------------- */
+
+static void tell_decay(struct locus_generate *run, int n_positions)
+{
+    if (run->decay_told || run->options->common.quiet || n_positions <= run->info.trained_length)
+        return;
+    run->decay_told = true;
+    locus_talk_note("note: %d positions, past the trained length of %d", n_positions,
+                    run->info.trained_length);
+}
+
+static void tell_settings(struct locus_generate *run)
+{
+    const struct locus_common *common = &run->options->common;
+    const locus_session *session = run->session;
+    int usual = locus_threads_default();
+    if (common->n_threads > usual)
+        locus_talk_note("warning: %d threads where %d can run at once: often many times slower "
+                        "than -t %d",
+                        common->n_threads, usual, usual);
+    if (common->quiet) return;
+    if (common->verbose) {
+        locus_talk_note("model %s: %s, %s, %lld parameters", run->model_path, run->info.family,
+                        run->info.weight_type, (long long)run->info.n_parameters);
+        locus_talk_note("position %s, context %d, %d threads, kernels %s",
+                        locus_session_position(session), locus_session_capacity(session),
+                        locus_session_n_threads(session), locus_session_kernels(session));
+    }
+    if (common->position)
+        locus_talk_note("note: position %s; the model was trained with %s",
+                        locus_session_position(session), run->info.position);
+    if (!common->seed_given) locus_talk_note("seed %llu", (unsigned long long)run->sampling.seed);
+    if (run->options->n_tokens_given || run->n_prompt > run->info.trained_length)
+        tell_decay(run, run->n_context);
+}
+
+/* ---- text --------------------------------------------------------------------------------- */
+
+static bool echo_prompt(struct locus_generate *run)
+{
+    if (run->options->no_prompt || run->options->json) return true;
+    return locus_stdout_write(run->prompt.bytes, run->prompt.length, &run->status);
+}
+
+/* A batch a call, so that SIGINT is heard between them. */
+static bool evaluate_prompt(struct locus_generate *run)
+{
+    locus_error error;
+    const int n_batch = run->options->common.n_batch;
+    double start = now();
+    for (int first = 0; first < run->n_prompt; first += n_batch) {
+        if (locus_interrupted()) break;
+        int n = run->n_prompt - first < n_batch ? run->n_prompt - first : n_batch;
+        if (locus_session_eval(run->session, run->prompt_tokens + first, n, NULL, 0, &error))
+            return fail(run, &error);
+        if (n < n_batch) break;
+    }
+    run->prompt_seconds = now() - start;
+    for (int i = 0; i < run->n_prompt; i++)
+        locus_sampler_accept(run->sampler, run->prompt_tokens[i]);
+    return true;
+}
+
+/* Samples a token and writes what it says. */
+static bool next_token(struct locus_generate *run, int32_t *token)
+{
+    locus_error error;
+    int32_t previous = *token;
+    *token = locus_sampler_next(run->sampler, locus_session_logits(run->session), &error);
+    if (*token < 0) return fail(run, &error);
+    locus_buffer_append(&run->tokens, token, sizeof *token);
+    if (run->tokens.failed) {
+        run->status = locus_talk_error("out of memory for the tokens");
+        return false;
+    }
+    run->n_generated++;
+    size_t n_bytes;
+    const char *piece = locus_token_piece(run->tokenizer, previous, *token,
+                                          run->options->special ? LOCUS_TEXT_SPECIAL : 0u,
+                                          &n_bytes);
+    return locus_stream_add(&run->stream, piece, n_bytes, &run->status);
+}
+
+/* Why the text ends here, or NULL. */
+static const char *find_finish(const struct locus_generate *run, int32_t token)
+{
+    if (run->stream.stopped) return "stop";
+    if (run->n_generated > 0 && locus_model_is_end(run->model, token)) return "end";
+    if (run->n_generated == run->options->n_tokens) return "length";
+    if (locus_interrupted()) return "interrupt";
+    return NULL;
+}
+
+/* False, too, after the held back text was lost to an error; what can be written still is. */
+static bool write_text(struct locus_generate *run)
+{
+    locus_error error;
+    int32_t token = run->prompt_tokens[run->n_prompt - 1];
+    bool going = true;
+    double start = now();
+    run->finish = find_finish(run, token);
+    while (!run->finish && (going = next_token(run, &token))) {
+        run->finish = find_finish(run, token);
+        if (run->finish) break;
+        if (locus_session_length(run->session) == locus_session_capacity(run->session)) {
+            run->finish = "length";
+        } else if (locus_session_eval(run->session, &token, 1, NULL, 0, &error)) {
+            going = fail(run, &error);
+            break;
+        } else run->n_evaluated++;
+    }
+    run->generation_seconds = now() - start;
+    int status;
+    if (going || run->status == LOCUS_EXIT_FAILED) going &= locus_stream_end(&run->stream, &status);
+    return going;
+}
+
+/* A terminal's next prompt starts on a line of its own. */
+static bool end_line(struct locus_generate *run)
+{
+    const struct locus_buffer *last = run->stream.text.length || run->options->no_prompt
+                                          ? &run->stream.text
+                                          : &run->prompt;
+    if (!isatty(STDOUT_FILENO) || !last->length || last->bytes[last->length - 1] == '\n')
+        return true;
+    return locus_stdout_write("\n", 1, &run->status);
+}
+
+static bool finish(struct locus_generate *run)
+{
+    tell_decay(run, locus_session_length(run->session));
+    if (!run->options->common.quiet) locus_generate_summarise(run);
+    if (strcmp(run->finish, "interrupt") == 0) run->status = LOCUS_EXIT_INTERRUPTED;
+    return true;
+}
+
+static void release(struct locus_generate *run)
+{
+    locus_sampler_free(run->sampler);
+    locus_session_free(run->session);
+    locus_tokenizer_free(run->tokenizer);
+    locus_model_free(run->model);
+    locus_stream_free(&run->stream);
+    locus_buffer_free(&run->tokens);
+    locus_buffer_free(&run->prompt);
+    free((void *)run->sampling.logit_bias);
+    free(run->prompt_tokens);
+    free(run->model_path);
+}
+
+static int generate(void *values, int n_operands, char **operands)
+{
+    (void)n_operands, (void)operands;
+    struct locus_generate run = {.options = values};
+    locus_interrupt_watch();
+    bool ready = check_options(&run) && read_prompt(&run) && open_model(&run) &&
+                 encode_prompt(&run) && plan_context(&run) && create_session(&run);
+    if (ready) {
+        tell_settings(&run);
+        (void)(echo_prompt(&run) && evaluate_prompt(&run) && write_text(&run) && end_text(&run) &&
+               finish(&run));
+    }
+    release(&run);
+    return run.status;
+}
+
+const struct locus_command locus_command_generate = {
+    .name = "generate",
+    .summary = "Write text: go on from a prompt.",
+    .usage = "[-m FILE] [-p TEXT | -f FILE] [options]\n... | locus generate [options]",
+    .details = "The prompt is taken byte for byte. Without -p and -f it is standard input, unless "
+               "that is a terminal;\nan empty prompt starts from the model's begin-of-text token. "
+               "The same --seed writes the same text,\nat any --threads and --batch.",
+    .options = locus_generate_table,
+    .values_size = sizeof(struct locus_generate_options),
+    .runs_session = true,
+    .run = generate,
+};

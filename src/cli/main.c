@@ -1,0 +1,65 @@
+/* The program: finds the command and runs it. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/names.h"
+#include "cli/talk.h"
+
+static const struct locus_command *const commands[] = {
+    &locus_command_generate,  &locus_command_inspect, &locus_command_tokenize,
+    &locus_command_positions, &locus_command_help,
+};
+
+const struct locus_command *locus_command_at(size_t index)
+{
+    return index < sizeof commands / sizeof *commands ? commands[index] : NULL;
+}
+
+const struct locus_command *locus_command_find(const char *name)
+{
+    for (size_t i = 0; locus_command_at(i); i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+int locus_command_unknown(const char *name)
+{
+    struct locus_nearest nearest = locus_nearest_begin(name);
+    for (size_t i = 0; locus_command_at(i); i++) locus_nearest_offer(&nearest, commands[i]->name);
+    if (*name == '-')
+        return locus_talk_usage(NULL, "found '%s' where the command is expected", name);
+    if (!nearest.best) return locus_talk_usage(NULL, "unknown command '%s'", name);
+    return locus_talk_usage(NULL, "unknown command '%s'; did you mean '%s'?", name, nearest.best);
+}
+
+static int print_version(void)
+{
+    struct locus_buffer out = {0};
+    locus_buffer_printf(&out, "locus %s\n", locus_version());
+    return locus_stdout_finish(&out);
+}
+
+static int run(const struct locus_command *command, int argc, char **argv)
+{
+    void *values = calloc(1, command->values_size);
+    if (!values) return locus_talk_error("out of memory for the options");
+    int first_operand = argc;
+    int status = locus_options_parse(command, argc, argv, values, &first_operand);
+    if (status < 0) status = command->run(values, argc - first_operand, argv + first_operand);
+    locus_options_release(command, values);
+    free(values);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen by write */
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name) return locus_talk_usage(NULL, "no command given");
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return locus_help_overview();
+    if (strcmp(name, "--version") == 0) return print_version();
+    const struct locus_command *command = locus_command_find(name);
+    return command ? run(command, argc - 1, argv + 1) : locus_command_unknown(name);
+}

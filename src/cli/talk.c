@@ -1,0 +1,72 @@
+/* What the program says: see talk.h. */
+#include "cli/talk.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One line, whatever the strings in it hold: an argument may contain a newline. */
+static void say(const char *prefix, const char *format, va_list args)
+{
+    char line[1024];
+    if (vsnprintf(line, sizeof line, format, args) < 0) line[0] = '\0';
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
+    fprintf(stderr, "locus: %s%s\n", prefix, line);
+}
+
+int locus_talk_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("error: ", format, args);
+    va_end(args);
+    return LOCUS_EXIT_FAILED;
+}
+
+int locus_talk_usage(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("error: ", format, args);
+    va_end(args);
+    fprintf(stderr, "locus: see 'locus help%s%s'\n", command ? " " : "", command ? command : "");
+    return LOCUS_EXIT_USAGE;
+}
+
+void locus_talk_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("", format, args);
+    va_end(args);
+}
+
+bool locus_stdout_write(const void *bytes, size_t n_bytes, int *status)
+{
+    const char *next = bytes;
+    while (n_bytes > 0) {
+        ssize_t n = write(STDOUT_FILENO, next, n_bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            *status = errno == EPIPE ? LOCUS_EXIT_DONE
+                                     : locus_talk_error("can't write to standard output: %s",
+                                                        strerror(errno));
+            return false;
+        }
+        next += n;
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+int locus_stdout_finish(struct locus_buffer *buffer)
+{
+    int status = LOCUS_EXIT_DONE;
+    if (buffer->failed) status = locus_talk_error("out of memory for the output");
+    else locus_stdout_write(buffer->bytes, buffer->length, &status);
+    locus_buffer_free(buffer);
+    return status;
+}

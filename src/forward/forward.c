@@ -1,0 +1,283 @@
+/* The forward pass: one path for a prompt and for one token.
+ *
+ *     embed -> position.embed -> per layer: norm -> q k v -> position.rotate -> cache -> attend
+ *           -> project -> norm -> MLP -> ... -> norm -> logits
+ *
+ * It is one parallel region: every thread runs `worker` and does its share of each step; a barrier
+ * ends a step that others read. Threads own outputs, never parts of a sum, so their number changes
+ * no bit.
+ */
+#include <string.h>
+
+#include "base/threads.h"
+#include "forward/session.h"
+
+/* One chunk in the making. */
+struct pass {
+    struct locus_session *session;
+    const int32_t *tokens;
+    int n;
+    float *logits;
+    int n_rows;
+    bool last;
+    int thread, n_threads;
+};
+
+static int share_first(const struct pass *pass, int count)
+{
+    int first, end;
+    locus_threads_share(count, pass->thread, pass->n_threads, &first, &end);
+    return first;
+}
+
+static int share_end(const struct pass *pass, int count)
+{
+    int first, end;
+    locus_threads_share(count, pass->thread, pass->n_threads, &first, &end);
+    return end;
+}
+
+static void norm_rows(const struct pass *pass, const struct locus_norm_weights *weights, float *out,
+                      const float *x, int n)
+{
+    const struct locus_config *config = &pass->session->model->config;
+    const struct locus_norm norm = {config->norm, config->norm_epsilon, weights->weight,
+                                    weights->bias};
+    const size_t n_embd = (size_t)config->n_embd;
+    for (int i = share_first(pass, n); i < share_end(pass, n); i++)
+        pass->session->kernels->norm(&norm, out + (size_t)i * n_embd, x + (size_t)i * n_embd,
+                                     config->n_embd);
+}
+
+static bool quantised(const struct locus_linear *linear)
+{
+    return linear->weight.type == LOCUS_Q8_0 || linear->weight.type == LOCUS_Q4_0;
+}
+
+/* Rows x[n, cols], complete on every thread, as the input of matrix products; with their blocks if
+ * one of those is quantised. */
+static struct locus_activations prepare(const struct pass *pass, const float *x, int n, int n_cols,
+                                        bool blocks)
+{
+    struct locus_session *session = pass->session;
+    const size_t cols = (size_t)n_cols;
+    struct locus_activations in = {x, session->quants, session->quant_scales};
+    if (!blocks) return in;
+    for (int i = share_first(pass, n); i < share_end(pass, n); i++)
+        locus_quantize_row(session->quants + (size_t)i * cols,
+                           session->quant_scales + (size_t)i * (cols / LOCUS_BLOCK),
+                           x + (size_t)i * cols, cols);
+    locus_threads_barrier();
+    return in;
+}
+
+/* out[n, rows] = linear(in), or added to out: this thread's share. */
+static void project(const struct pass *pass, const struct locus_linear *linear,
+                    struct locus_activations in, float *out, int n, bool add)
+{
+    const struct locus_matmul op = {.out = out,
+                                    .in = in,
+                                    .weight = &linear->weight,
+                                    .bias = linear->bias,
+                                    .n = n,
+                                    .add = add};
+    pass->session->kernels->matmul(&op, pass->thread, pass->n_threads);
+}
+
+static void embed(const struct pass *pass)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_model *model = session->model;
+    const struct locus_config *config = &model->config;
+    const size_t n_embd = (size_t)config->n_embd;
+    const int first_position = session->first_position + session->length;
+    for (int i = share_first(pass, pass->n); i < share_end(pass, pass->n); i++) {
+        float *row = session->x + (size_t)i * n_embd;
+        locus_weight_row(&model->embedding, pass->tokens[i], row);
+        if (config->embedding_scale != 1)
+            for (size_t c = 0; c < n_embd; c++) row[c] *= config->embedding_scale;
+        session->positions[i] = first_position + i;
+    }
+    locus_threads_barrier();
+    if (pass->thread == 0)
+        locus_position_embed(&session->position, pass->tokens, session->x, first_position, pass->n);
+    locus_threads_barrier();
+    if (config->embedding_norm) {
+        norm_rows(pass, &model->embedding_norm, session->x, session->x, pass->n);
+        locus_threads_barrier();
+    }
+}
+
+static void clip(float *row, int n, float limit)
+{
+    for (int i = 0; i < n; i++) {
+        row[i] = row[i] > limit ? limit : row[i];
+        row[i] = row[i] < -limit ? -limit : row[i];
+    }
+}
+
+/* Rows of q, k and v to their positions, and into the cache. */
+static void rotate_and_cache(const struct pass *pass, int layer)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_config *config = &session->model->config;
+    const int q_width = config->n_head * config->head_dim;
+    const int kv_width = config->n_head_kv * config->head_dim;
+    const int first = share_first(pass, pass->n), n = share_end(pass, pass->n) - first;
+    float *q = session->q + (size_t)first * (size_t)q_width;
+    float *k = session->k + (size_t)first * (size_t)kv_width;
+    float *v = session->v + (size_t)first * (size_t)kv_width;
+    if (n == 0) return;
+    if (config->clip_qkv > 0) {
+        clip(q, n * q_width, config->clip_qkv);
+        clip(k, n * kv_width, config->clip_qkv);
+        clip(v, n * kv_width, config->clip_qkv);
+    }
+    const int *positions = session->positions + first;
+    locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, config->n_head, positions, n);
+    locus_position_rotate(&session->position, layer, LOCUS_KEY, k, config->n_head_kv, positions, n);
+    for (int i = 0; i < n; i++)
+        locus_cache_put(&session->cache, layer, session->length + first + i,
+                        k + (size_t)i * (size_t)kv_width, v + (size_t)i * (size_t)kv_width);
+}
+
+/* x += attention(in); in[n, n_embd] is complete on every thread. */
+static void attention(const struct pass *pass, int index, const float *in)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_config *config = &session->model->config;
+    const struct locus_layer *layer = &session->model->layers[index];
+    const int n = pass->n;
+    struct locus_activations input =
+        prepare(pass, in, n, config->n_embd,
+                quantised(&layer->q) || quantised(&layer->k) || quantised(&layer->v));
+    project(pass, &layer->q, input, session->q, n, false);
+    project(pass, &layer->k, input, session->k, n, false);
+    project(pass, &layer->v, input, session->v, n, false);
+    locus_threads_barrier();
+    rotate_and_cache(pass, index);
+    locus_threads_barrier();
+    locus_attend(session, index, n, pass->thread, pass->n_threads);
+    locus_threads_barrier();
+    input = prepare(pass, session->attended, n, config->n_head * config->head_dim,
+                    quantised(&layer->output));
+    project(pass, &layer->output, input, session->x, n, true);
+    locus_threads_barrier();
+}
+
+/* x += MLP(in); in[n, n_embd] is complete on every thread. */
+static void mlp(const struct pass *pass, int index, const float *in)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_config *config = &session->model->config;
+    const struct locus_layer *layer = &session->model->layers[index];
+    const int n = pass->n;
+    struct locus_activations input = prepare(
+        pass, in, n, config->n_embd,
+        quantised(&layer->up) || (config->gated && quantised(&layer->gate)));
+    project(pass, &layer->up, input, session->up, n, false);
+    if (config->gated) project(pass, &layer->gate, input, session->gate, n, false);
+    locus_threads_barrier();
+    const size_t width = (size_t)config->n_ff, share = width / (size_t)pass->n_threads;
+    const size_t first = share * (size_t)pass->thread;
+    const size_t end = pass->thread + 1 == pass->n_threads ? width : first + share;
+    for (size_t i = 0; i < (size_t)n; i++) {
+        float *up = session->up + i * width + first;
+        const float *gate = config->gated ? session->gate + i * width + first : up;
+        session->kernels->activate(config->activation, up, gate, config->gated ? up : NULL,
+                                   (int)(end - first));
+    }
+    locus_threads_barrier();
+    input = prepare(pass, session->up, n, config->n_ff, quantised(&layer->down));
+    project(pass, &layer->down, input, session->x, n, true);
+    locus_threads_barrier();
+}
+
+/* Norms before each half, whose results are added to x (GPT-2, Llama). */
+static void layer_pre(const struct pass *pass, int index)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_layer *layer = &session->model->layers[index];
+    norm_rows(pass, &layer->attn_norm, session->normed, session->x, pass->n);
+    locus_threads_barrier();
+    attention(pass, index, session->normed);
+    norm_rows(pass, &layer->ffn_norm, session->normed, session->x, pass->n);
+    locus_threads_barrier();
+    mlp(pass, index, session->normed);
+}
+
+/* Both halves read the same x (GPT-NeoX), under one norm if there is no second (GPT-J). */
+static void layer_parallel(const struct pass *pass, int index)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_layer *layer = &session->model->layers[index];
+    const bool two = layer->ffn_norm.weight != NULL;
+    norm_rows(pass, &layer->attn_norm, session->normed, session->x, pass->n);
+    if (two) norm_rows(pass, &layer->ffn_norm, session->mlp_normed, session->x, pass->n);
+    locus_threads_barrier();
+    attention(pass, index, session->normed);
+    mlp(pass, index, two ? session->mlp_normed : session->normed);
+}
+
+/* Each half reads x, and the sum is normed (GPT-1, the first transformer). */
+static void layer_post(const struct pass *pass, int index)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_layer *layer = &session->model->layers[index];
+    attention(pass, index, session->x);
+    norm_rows(pass, &layer->attn_norm, session->x, session->x, pass->n);
+    locus_threads_barrier();
+    mlp(pass, index, session->x);
+    norm_rows(pass, &layer->ffn_norm, session->x, session->x, pass->n);
+    locus_threads_barrier();
+}
+
+/* The head, over the rows whose logits are wanted. */
+static void logits(const struct pass *pass)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_model *model = session->model;
+    const struct locus_config *config = &model->config;
+    const int n = pass->n_rows ? pass->n_rows : pass->last ? 1 : 0;
+    const struct locus_linear tied = {.weight = model->embedding};
+    const struct locus_linear *head = model->head.weight.panels ? &model->head : &tied;
+    const float *rows = session->x + (size_t)(pass->n - n) * (size_t)config->n_embd;
+    float *out = pass->n_rows ? pass->logits : session->logits;
+    if (n == 0) return;
+    if (model->output_norm.weight) {
+        norm_rows(pass, &model->output_norm, session->normed, rows, n);
+        rows = session->normed;
+        locus_threads_barrier();
+    }
+    project(pass, head, prepare(pass, rows, n, config->n_embd, quantised(head)), out, n, false);
+    locus_threads_barrier();
+    if (pass->thread == 0 && pass->n_rows && pass->last)
+        memcpy(session->logits, out + (size_t)(n - 1) * (size_t)config->n_vocab,
+               (size_t)config->n_vocab * sizeof *out);
+}
+
+static void worker(void *context, int thread, int n_threads)
+{
+    struct pass pass = *(const struct pass *)context;
+    const struct locus_config *config = &pass.session->model->config;
+    pass.thread = thread;
+    pass.n_threads = n_threads;
+    embed(&pass);
+    for (int layer = 0; layer < config->n_layer; layer++)
+        if (config->norm_position == LOCUS_NORM_POST) layer_post(&pass, layer);
+        else if (config->parallel_residual) layer_parallel(&pass, layer);
+        else layer_pre(&pass, layer);
+    logits(&pass);
+}
+
+void locus_forward(struct locus_session *session, const int32_t *tokens, int n, float *out_logits,
+                   int n_rows, bool last)
+{
+    struct pass pass = {.session = session,
+                        .tokens = tokens,
+                        .n = n,
+                        .logits = out_logits,
+                        .n_rows = n_rows,
+                        .last = last};
+    locus_threads_run(session->n_threads, worker, &pass);
+}

@@ -1,0 +1,55 @@
+/* Which kernel set runs: the best this CPU has, or the one asked for. See kernels.h. */
+#include "kernels/kernels.h"
+
+static bool always(void) { return true; }
+
+#if defined(__x86_64__)
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+/* Best first. */
+static const struct {
+    const struct locus_kernels *kernels;
+    bool (*supported)(void);
+} sets[] = {
+#if defined(__x86_64__)
+    {&locus_kernels_avx512, has_avx512},
+    {&locus_kernels_avx2, has_avx2},
+#endif
+    {&locus_kernels_reference, always},
+};
+
+enum { N_SETS = sizeof sets / sizeof *sets };
+
+const struct locus_kernels *locus_kernels_at(int index)
+{
+    for (int i = 0; i < N_SETS; i++)
+        if (sets[i].supported() && index-- == 0) return sets[i].kernels;
+    return NULL;
+}
+
+const struct locus_kernels *locus_kernels_find(const char *name, locus_error *error)
+{
+    if (!name) return locus_kernels_at(0);
+    char known[64] = "";
+    size_t length = 0;
+    const struct locus_kernels *kernels;
+    for (int i = 0; (kernels = locus_kernels_at(i)); i++) {
+        if (!strcmp(kernels->name, name)) return kernels;
+        if (i) memcpy(known + length, ", ", 3), length += 2;
+        size_t n = strlen(kernels->name);
+        memcpy(known + length, kernels->name, n + 1);
+        length += n;
+    }
+    locus_fail(error, LOCUS_ERROR_ARGUMENT, "kernels \"%s\": this CPU has %s", name, known);
+    return NULL;
+}

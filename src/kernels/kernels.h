@@ -1,0 +1,165 @@
+/* Kernels: the arithmetic of the forward pass, behind one table of functions a CPU level.
+ *
+ * One rule makes them fast and exact: a SIMD lane is an output, and every output is one sequential
+ * chain of fused multiply-adds. So plain C, AVX2 and AVX-512 give the same bits (design.md,
+ * Arithmetic). Weights lie in panels of output rows for it (pack.c), and cached keys in panels of
+ * positions.
+ */
+#ifndef LOCUS_KERNELS_H
+#define LOCUS_KERNELS_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "kernels/quant.h"
+
+/* ---- weights ------------------------------------------------------------------------------ */
+
+enum {
+    LOCUS_PANEL = 32,       /* output rows a panel of F32, F16 and BF16: [cols][32] */
+    LOCUS_QUANT_PANEL = 16, /* output rows a panel of Q8_0 and Q4_0: [cols/32] blocks */
+    LOCUS_KEY_PANEL = 16    /* cached positions a panel of keys: [head_dim][16] */
+};
+
+/* A block of 32 columns of 16 rows; q[c / 4][row][c % 4] holds column c. */
+struct locus_q8_panel {
+    uint16_t scale[LOCUS_QUANT_PANEL]; /* halves */
+    int8_t q[LOCUS_BLOCK / 4][LOCUS_QUANT_PANEL][4];
+};
+
+/* As above; the low nibble of q[c / 4][row][c % 4] holds column c, the high one column c + 16. */
+struct locus_q4_panel {
+    uint16_t scale[LOCUS_QUANT_PANEL];
+    uint8_t q[LOCUS_BLOCK / 8][LOCUS_QUANT_PANEL][4];
+};
+
+/* A packed matrix [rows, cols]; the last panel is filled up with zero rows. */
+struct locus_weight {
+    enum locus_tensor_type type;
+    int rows, cols;
+    void *panels;
+};
+
+/* Rows of a stored matrix, cols values each, that form a weight: row r of the weight is stored row
+ * first + (r / group) * stride + r % group (group = stride = rows: one run of rows). */
+struct locus_row_source {
+    const unsigned char *data; /* the stored matrix */
+    int first, group, stride;
+};
+
+static inline int locus_panel_rows(enum locus_tensor_type type)
+{
+    return type == LOCUS_Q8_0 || type == LOCUS_Q4_0 ? LOCUS_QUANT_PANEL : LOCUS_PANEL;
+}
+
+static inline int locus_weight_n_panels(const struct locus_weight *weight)
+{
+    int panel_rows = locus_panel_rows(weight->type);
+    return (weight->rows - 1) / panel_rows + 1;
+}
+
+/* Packs rows x cols values of that type (cols a multiple of its block). */
+enum locus_status locus_weight_pack(struct locus_weight *weight, enum locus_tensor_type type,
+                                    int rows, int cols, struct locus_row_source source,
+                                    int n_threads, locus_error *error);
+void locus_weight_free(struct locus_weight *weight);
+size_t locus_weight_bytes(const struct locus_weight *weight);
+
+/* Row `row` of the weight as floats out[cols] (a token's embedding). */
+void locus_weight_row(const struct locus_weight *weight, int row, float *out);
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+/* Rows of activations. Quantised weights multiply `q` and `scales` (locus_quantize_row), the others
+ * `x`. */
+struct locus_activations {
+    const float *x;       /* [n, cols] */
+    const int8_t *q;      /* [n, cols] */
+    const float *scales;  /* [n, cols / 32] */
+};
+
+/* out[n, rows] = activations[n, cols] . weight[rows, cols]^T + bias[rows], or that added to out. */
+struct locus_matmul {
+    float *out;
+    struct locus_activations in;
+    const struct locus_weight *weight;
+    const float *bias; /* or NULL */
+    int n;
+    bool add;
+};
+
+enum locus_norm_kind { LOCUS_LAYERNORM, LOCUS_RMSNORM };
+
+/* out[n] = the norm of x[n]; may be in place. */
+struct locus_norm {
+    enum locus_norm_kind kind;
+    float epsilon;
+    const float *weight; /* [n] */
+    const float *bias;   /* [n] or NULL */
+};
+
+enum locus_activation { LOCUS_GELU_TANH, LOCUS_GELU_ERF, LOCUS_RELU, LOCUS_SILU };
+
+enum locus_cache_format { LOCUS_FORMAT_F32, LOCUS_FORMAT_F16, LOCUS_FORMAT_Q8_0 };
+
+/* One query's softmax in the making, over blocks of keys: a running maximum, 16 partial sums (a key
+ * belongs to the sum of its slot mod 16), and the mix of values so far, all relative to `max`. */
+struct locus_softmax {
+    float max; /* -INFINITY before the first block */
+    float sums[LOCUS_KEY_PANEL];
+};
+
+/* Matrix products take (thread, n_threads) and do that thread's share of the outputs; the others
+ * do all they are given. */
+struct locus_kernels {
+    const char *name;
+    void (*matmul)(const struct locus_matmul *op, int thread, int n_threads);
+    void (*norm)(const struct locus_norm *norm, float *out, const float *x, int n);
+    /* out[n] = activation(gate[n]), times up[n] unless up is NULL; may be in place. */
+    void (*activate)(enum locus_activation kind, float *out, const float *gate, const float *up,
+                     int n);
+    /* scores[n_panels * 16] = (q[head_dim] . keys) * scale; keys: panels as cache.h lays them. */
+    void (*scores)(enum locus_cache_format format, float *scores, const float *q, const void *keys,
+                   int head_dim, int n_panels, float scale);
+    /* Takes scores[first .. end) of a block of at most 64 keys into the softmax and mixes their
+     * values (row i of `values` belongs to scores[i]) into mix[head_dim]. Scores are used up. */
+    void (*mix)(enum locus_cache_format format, struct locus_softmax *softmax, float *mix,
+                float *scores, const void *values, int head_dim, int first, int end);
+    /* mix[head_dim] divided by the sum. */
+    void (*finish)(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim);
+};
+
+/* Values of a quantised cached row share a scale in blocks of 32; the last may be shorter. */
+static inline int locus_cache_blocks(int head_dim) { return (head_dim - 1) / LOCUS_BLOCK + 1; }
+
+static inline size_t locus_key_panel_bytes(enum locus_cache_format format, int head_dim)
+{
+    size_t n = (size_t)head_dim * LOCUS_KEY_PANEL;
+    if (format == LOCUS_FORMAT_F32) return n * 4;
+    if (format == LOCUS_FORMAT_F16) return n * 2;
+    return n + (size_t)locus_cache_blocks(head_dim) * LOCUS_KEY_PANEL * sizeof(float);
+}
+
+/* A multiple of 4, so that a row's scales are aligned. */
+static inline size_t locus_value_row_bytes(enum locus_cache_format format, int head_dim)
+{
+    size_t n = (size_t)head_dim;
+    if (format == LOCUS_FORMAT_F32) return n * 4;
+    if (format == LOCUS_FORMAT_F16) return (n * 2 + 3) / 4 * 4;
+    return (size_t)locus_cache_blocks(head_dim) * sizeof(float) + (n + 3) / 4 * 4;
+}
+
+/* ---- kernel sets -------------------------------------------------------------------------- */
+
+extern const struct locus_kernels locus_kernels_reference;
+extern const struct locus_kernels locus_kernels_avx2;   /* x86-64 only */
+extern const struct locus_kernels locus_kernels_avx512; /* x86-64 only */
+
+/* The set of that name, or the best this CPU has for NULL. An unknown name, or one this CPU can't
+ * run, is refused with the names it can. */
+const struct locus_kernels *locus_kernels_find(const char *name, locus_error *error);
+
+/* The sets this CPU can run, best first; NULL past the last. */
+const struct locus_kernels *locus_kernels_at(int index);
+
+#endif

@@ -1,0 +1,323 @@
+/* Every operation of the kernel table, a lane an output, in plain C.
+ *
+ * A kernel set's file includes this after defining KERNEL_SET (its table) and KERNEL_NAME, and is
+ * compiled for its CPU level; loops over lanes become that level's vector code, with the same bits.
+ */
+#include "kernels/kernels.h"
+#include "kernels/math.h"
+
+#include "base/threads.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { TILE = 4 }; /* rows of activations that share a pass over a panel */
+
+/* ---- matrix products ---------------------------------------------------------------------- */
+
+/* One result: the chain, plus bias, stored or added to what is there. */
+INLINE void store(const struct locus_matmul *op, int i, int row, float chain)
+{
+    float *out = op->out + (size_t)i * (size_t)op->weight->rows + row;
+    float result = op->bias ? chain + op->bias[row] : chain;
+    *out = op->add ? *out + result : result;
+}
+
+/* The 32 weights of one column of a panel as floats. */
+INLINE void load_lanes(float *w, const void *panel, size_t column, enum locus_tensor_type type)
+{
+    const float *floats = (const float *)panel + column * LOCUS_PANEL;
+    const uint16_t *halves = (const uint16_t *)panel + column * LOCUS_PANEL;
+    for (int r = 0; r < LOCUS_PANEL; r++) {
+        if (type == LOCUS_F32) w[r] = floats[r];
+        if (type == LOCUS_F16) w[r] = locus_half_to_float(halves[r]);
+        if (type == LOCUS_BF16) w[r] = locus_bfloat_to_float(halves[r]);
+    }
+}
+
+/* n_tile rows of activations, from row i on, times one panel of floats or halves. */
+INLINE void panel_floats(const struct locus_matmul *op, const void *panel, int p, int i, int n_tile,
+                         enum locus_tensor_type type)
+{
+    const size_t cols = (size_t)op->weight->cols;
+    const float *restrict x = op->in.x + (size_t)i * cols;
+    float chain[TILE][LOCUS_PANEL] = {{0}};
+    for (size_t c = 0; c < cols; c++) {
+        float w[LOCUS_PANEL];
+        load_lanes(w, panel, c, type);
+        for (int t = 0; t < n_tile; t++)
+            for (int r = 0; r < LOCUS_PANEL; r++)
+                chain[t][r] = fmaf(x[(size_t)t * cols + c], w[r], chain[t][r]);
+    }
+    for (int t = 0; t < n_tile; t++)
+        for (int r = 0; r < LOCUS_PANEL && p * LOCUS_PANEL + r < op->weight->rows; r++)
+            store(op, i + t, p * LOCUS_PANEL + r, chain[t][r]);
+}
+
+INLINE void matmul_floats(const struct locus_matmul *op, enum locus_tensor_type type, int first,
+                          int end)
+{
+    size_t panel_bytes = (size_t)op->weight->cols * LOCUS_PANEL * (type == LOCUS_F32 ? 4 : 2);
+    for (int p = first; p < end; p++) {
+        const void *panel = (const char *)op->weight->panels + (size_t)p * panel_bytes;
+        int i = 0;
+        for (; i + TILE <= op->n; i += TILE) panel_floats(op, panel, p, i, TILE, type);
+        for (; i < op->n; i++) panel_floats(op, panel, p, i, 1, type);
+    }
+}
+
+/* Integer dots of 32 columns of 16 rows with one block of activations: exact in any order. */
+INLINE void dots_q8(int32_t *dots, const struct locus_q8_panel *block, const int8_t *q)
+{
+    for (int r = 0; r < LOCUS_QUANT_PANEL; r++) dots[r] = 0;
+    for (int c = 0; c < LOCUS_BLOCK; c++)
+        for (int r = 0; r < LOCUS_QUANT_PANEL; r++) dots[r] += block->q[c / 4][r][c % 4] * q[c];
+}
+
+INLINE void dots_q4(int32_t *dots, const struct locus_q4_panel *block, const int8_t *q)
+{
+    for (int r = 0; r < LOCUS_QUANT_PANEL; r++) dots[r] = 0;
+    for (int c = 0; c < LOCUS_BLOCK / 2; c++)
+        for (int r = 0; r < LOCUS_QUANT_PANEL; r++) {
+            int byte = block->q[c / 4][r][c % 4];
+            dots[r] += ((byte & 15) - 8) * q[c] + ((byte >> 4) - 8) * q[c + LOCUS_BLOCK / 2];
+        }
+}
+
+/* A chain has one multiply-add a block: dot times (scale of the weights x that of activations). */
+INLINE void matmul_quants(const struct locus_matmul *op, enum locus_tensor_type type, int first,
+                          int end)
+{
+    const size_t blocks = (size_t)op->weight->cols / LOCUS_BLOCK;
+    const struct locus_q8_panel *q8 = op->weight->panels;
+    const struct locus_q4_panel *q4 = op->weight->panels;
+    for (int p = first; p < end; p++)
+        for (int i = 0; i < op->n; i++) {
+            float chain[LOCUS_QUANT_PANEL] = {0};
+            for (size_t b = 0; b < blocks; b++) {
+                size_t at = (size_t)p * blocks + b, in = (size_t)i * blocks + b;
+                const uint16_t *scales = type == LOCUS_Q8_0 ? q8[at].scale : q4[at].scale;
+                int32_t dots[LOCUS_QUANT_PANEL];
+                if (type == LOCUS_Q8_0) dots_q8(dots, &q8[at], op->in.q + in * LOCUS_BLOCK);
+                else dots_q4(dots, &q4[at], op->in.q + in * LOCUS_BLOCK);
+                for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+                    chain[r] = fmaf((float)dots[r],
+                                    locus_half_to_float(scales[r]) * op->in.scales[in], chain[r]);
+            }
+            int row = p * LOCUS_QUANT_PANEL;
+            for (int r = 0; r < LOCUS_QUANT_PANEL && row + r < op->weight->rows; r++)
+                store(op, i, row + r, chain[r]);
+        }
+}
+
+static void matmul(const struct locus_matmul *op, int thread, int n_threads)
+{
+    int first, end;
+    locus_threads_share(locus_weight_n_panels(op->weight), thread, n_threads, &first, &end);
+    switch (op->weight->type) {
+    case LOCUS_F32:
+        matmul_floats(op, LOCUS_F32, first, end);
+        break;
+    case LOCUS_F16:
+        matmul_floats(op, LOCUS_F16, first, end);
+        break;
+    case LOCUS_BF16:
+        matmul_floats(op, LOCUS_BF16, first, end);
+        break;
+    case LOCUS_Q8_0:
+        matmul_quants(op, LOCUS_Q8_0, first, end);
+        break;
+    case LOCUS_Q4_0:
+        matmul_quants(op, LOCUS_Q4_0, first, end);
+        break;
+    }
+}
+
+/* ---- norms and activations ---------------------------------------------------------------- */
+
+enum { SUMS = LOCUS_KEY_PANEL }; /* a true reduction goes through 16 partial sums */
+
+/* Their sum by a fixed tree. */
+INLINE float tree_sum(const float *sums)
+{
+    float level[SUMS];
+    for (int s = 0; s < SUMS; s++) level[s] = sums[s];
+    for (int width = SUMS / 2; width > 0; width /= 2)
+        for (int s = 0; s < width; s++) level[s] = level[s] + level[s + width];
+    return level[0];
+}
+
+static float sum_values(const float *x, int n)
+{
+    float sums[SUMS] = {0};
+    int i = 0;
+    for (; i + SUMS <= n; i += SUMS)
+        for (int s = 0; s < SUMS; s++) sums[s] += x[i + s];
+    for (int s = 0; i + s < n; s++) sums[s] += x[i + s];
+    return tree_sum(sums);
+}
+
+static float sum_squares(const float *x, int n, float mean)
+{
+    float sums[SUMS] = {0};
+    int i = 0;
+    for (; i + SUMS <= n; i += SUMS)
+        for (int s = 0; s < SUMS; s++) {
+            float centred = x[i + s] - mean;
+            sums[s] = fmaf(centred, centred, sums[s]);
+        }
+    for (int s = 0; i + s < n; s++) {
+        float centred = x[i + s] - mean;
+        sums[s] = fmaf(centred, centred, sums[s]);
+    }
+    return tree_sum(sums);
+}
+
+/* LayerNorm: (x - mean) / sqrt(variance + epsilon) weight + bias (Ba et al., 2016).
+ * RMSNorm: x / sqrt(mean square + epsilon) weight (Zhang and Sennrich, 2019). */
+static void norm(const struct locus_norm *norm, float *out, const float *x, int n)
+{
+    float mean = norm->kind == LOCUS_LAYERNORM ? sum_values(x, n) / (float)n : 0;
+    float variance = sum_squares(x, n, mean) / (float)n;
+    float factor = 1.0f / sqrtf(variance + norm->epsilon);
+    if (norm->bias)
+        for (int i = 0; i < n; i++)
+            out[i] = fmaf((x[i] - mean) * factor, norm->weight[i], norm->bias[i]);
+    else
+        for (int i = 0; i < n; i++) out[i] = (x[i] - mean) * factor * norm->weight[i];
+}
+
+static void activate(enum locus_activation kind, float *out, const float *gate, const float *up,
+                     int n)
+{
+    switch (kind) {
+    case LOCUS_GELU_TANH:
+        for (int i = 0; i < n; i++) out[i] = locus_gelu_tanh(gate[i]);
+        break;
+    case LOCUS_GELU_ERF:
+        for (int i = 0; i < n; i++) out[i] = locus_gelu_erf(gate[i]);
+        break;
+    case LOCUS_RELU:
+        for (int i = 0; i < n; i++) out[i] = gate[i] < 0 ? 0 : gate[i];
+        break;
+    case LOCUS_SILU:
+        for (int i = 0; i < n; i++) out[i] = locus_silu(gate[i]);
+        break;
+    }
+    if (up)
+        for (int i = 0; i < n; i++) out[i] *= up[i];
+}
+
+/* ---- attention ---------------------------------------------------------------------------- */
+
+/* Dimension d of the 16 keys of a panel. */
+INLINE void load_keys(float *k, const void *panel, int head_dim, int d,
+                      enum locus_cache_format format)
+{
+    const float *floats = panel;
+    const uint16_t *halves = panel;
+    const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim) * LOCUS_KEY_PANEL);
+    const float *scales = floats + d / LOCUS_BLOCK * LOCUS_KEY_PANEL;
+    for (int j = 0; j < LOCUS_KEY_PANEL; j++) {
+        int at = d * LOCUS_KEY_PANEL + j;
+        if (format == LOCUS_FORMAT_F32) k[j] = floats[at];
+        if (format == LOCUS_FORMAT_F16) k[j] = locus_half_to_float(halves[at]);
+        if (format == LOCUS_FORMAT_Q8_0) k[j] = (float)q[at] * scales[j];
+    }
+}
+
+INLINE void scores_of(enum locus_cache_format format, float *restrict scores,
+                      const float *restrict q, const void *keys, int head_dim, int n_panels,
+                      float scale)
+{
+    for (int p = 0; p < n_panels; p++) {
+        const char *panel = (const char *)keys + (size_t)p * locus_key_panel_bytes(format, head_dim);
+        float chain[LOCUS_KEY_PANEL] = {0};
+        for (int d = 0; d < head_dim; d++) {
+            float k[LOCUS_KEY_PANEL];
+            load_keys(k, panel, head_dim, d, format);
+            for (int j = 0; j < LOCUS_KEY_PANEL; j++) chain[j] = fmaf(q[d], k[j], chain[j]);
+        }
+        for (int j = 0; j < LOCUS_KEY_PANEL; j++)
+            scores[p * LOCUS_KEY_PANEL + j] = chain[j] * scale;
+    }
+}
+
+static void scores(enum locus_cache_format format, float *out, const float *q, const void *keys,
+                   int head_dim, int n_panels, float scale)
+{
+    switch (format) {
+    case LOCUS_FORMAT_F32:
+        scores_of(LOCUS_FORMAT_F32, out, q, keys, head_dim, n_panels, scale);
+        break;
+    case LOCUS_FORMAT_F16:
+        scores_of(LOCUS_FORMAT_F16, out, q, keys, head_dim, n_panels, scale);
+        break;
+    case LOCUS_FORMAT_Q8_0:
+        scores_of(LOCUS_FORMAT_Q8_0, out, q, keys, head_dim, n_panels, scale);
+        break;
+    }
+}
+
+INLINE void mix_values(enum locus_cache_format format, float *restrict mix,
+                       const float *restrict weights, const void *values, int head_dim, int first,
+                       int end)
+{
+    for (int j = first; j < end; j++) {
+        const char *row = (const char *)values + (size_t)j * locus_value_row_bytes(format, head_dim);
+        const float *floats = (const float *)(const void *)row;
+        const uint16_t *halves = (const uint16_t *)(const void *)row;
+        const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim));
+        for (int d = 0; d < head_dim; d++) {
+            float v = 0;
+            if (format == LOCUS_FORMAT_F32) v = floats[d];
+            if (format == LOCUS_FORMAT_F16) v = locus_half_to_float(halves[d]);
+            if (format == LOCUS_FORMAT_Q8_0) v = (float)q[d] * floats[d / LOCUS_BLOCK];
+            mix[d] = fmaf(weights[j], v, mix[d]);
+        }
+    }
+}
+
+/* The running softmax (Milakov and Gimelshein, 2018). A block that raises the maximum scales what
+ * was gathered before it by e^(old - new). */
+static void mix(enum locus_cache_format format, struct locus_softmax *softmax, float *mix,
+                float *scores, const void *values, int head_dim, int first, int end)
+{
+    float max = softmax->max;
+    for (int j = first; j < end; j++) max = scores[j] > max ? scores[j] : max;
+    float base = max == -INFINITY ? 0 : max; /* nothing but -INFINITY yet: every weight is 0 */
+    if (max > softmax->max) {
+        float shrink = locus_exp(softmax->max - base);
+        for (int s = 0; s < SUMS; s++) softmax->sums[s] *= shrink;
+        for (int d = 0; d < head_dim; d++) mix[d] *= shrink;
+        softmax->max = max;
+    }
+    for (int j = first; j < end; j++) scores[j] = locus_exp(scores[j] - base);
+    for (int j = first; j < end; j++) softmax->sums[j % SUMS] += scores[j];
+    switch (format) {
+    case LOCUS_FORMAT_F32:
+        mix_values(LOCUS_FORMAT_F32, mix, scores, values, head_dim, first, end);
+        break;
+    case LOCUS_FORMAT_F16:
+        mix_values(LOCUS_FORMAT_F16, mix, scores, values, head_dim, first, end);
+        break;
+    case LOCUS_FORMAT_Q8_0:
+        mix_values(LOCUS_FORMAT_Q8_0, mix, scores, values, head_dim, first, end);
+        break;
+    }
+}
+
+static void finish(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim)
+{
+    float sum = tree_sum(softmax->sums);
+    for (int d = 0; d < head_dim; d++) out[d] = mix[d] / sum;
+}
+
+const struct locus_kernels KERNEL_SET = {
+    .name = KERNEL_NAME,
+    .matmul = matmul,
+    .norm = norm,
+    .activate = activate,
+    .scores = scores,
+    .mix = mix,
+    .finish = finish,
+};

@@ -1,0 +1,85 @@
+/* Number formats: halves, bfloat16, and blocks of 32 small integers with a scale.
+ *
+ * Conversions are written without branches, so that loops over them become vector code; they give
+ * the bits that the CPU's own instructions give.
+ */
+#ifndef LOCUS_KERNELS_QUANT_H
+#define LOCUS_KERNELS_QUANT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/tensor_type.h"
+
+enum { LOCUS_BLOCK = 32 }; /* values a quantised block */
+
+static inline uint32_t locus_bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float locus_float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* IEEE half to float, exact. Rebias the exponent; infinities and NaN need as much again, and
+ * subnormals are renormalised by subtracting the hidden bit that the rebias lent them. */
+static inline float locus_half_to_float(uint16_t half)
+{
+    const uint32_t rebias = (127u - 15u) << 23, smallest = 113u << 23;
+    uint32_t magnitude = (uint32_t)(half & 0x7FFF) << 13;
+    uint32_t exponent = magnitude & 0x0F800000u;
+    uint32_t normal = magnitude + rebias + (exponent == 0x0F800000u ? rebias : 0);
+    uint32_t subnormal =
+        locus_bits_of(locus_float_of(magnitude + smallest) - locus_float_of(smallest));
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    return locus_float_of(sign | (exponent == 0 ? subnormal : normal));
+}
+
+/* Float to IEEE half, to nearest, ties to even; what is too large becomes infinite. */
+static inline uint16_t locus_float_to_half(float value)
+{
+    uint32_t bits = locus_bits_of(value), magnitude = bits & 0x7FFFFFFFu;
+    uint32_t sign = (bits >> 16) & 0x8000u;
+    /* Below 2^-14 the addition aligns the value so that the half's last bit is the float's. */
+    uint32_t subnormal = locus_bits_of(locus_float_of(magnitude) + 0.5f) - 0x3F000000u;
+    uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xFFFu + ((magnitude >> 13) & 1)) >> 13;
+    uint32_t half = magnitude < (113u << 23) ? subnormal : normal;
+    half = magnitude >= 0x477FF000u ? 0x7C00u : half;
+    half = magnitude > 0x7F800000u ? 0x7E00u : half;
+    return (uint16_t)(sign | half);
+}
+
+static inline float locus_bfloat_to_float(uint16_t bfloat)
+{
+    return locus_float_of((uint32_t)bfloat << 16);
+}
+
+/* The blocks of a GGUF file, along a row. */
+struct locus_q8_0 {
+    uint16_t scale; /* half */
+    int8_t q[LOCUS_BLOCK];
+};
+
+struct locus_q4_0 {
+    uint16_t scale;              /* half */
+    uint8_t q[LOCUS_BLOCK / 2]; /* low nibble: value j, high: value j + 16; both plus 8 */
+};
+
+/* One stored row of n_values (a multiple of the type's block) as floats. */
+void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type type,
+                          size_t n_values);
+
+/* Activations in blocks of 32, by one exact rule: with m the largest magnitude of the block, the
+ * scale is m / 127 and q = x * (127 / m) to nearest, ties to even. Where 127 / m is not finite (m
+ * is 0 or next to it) both are 0; where m isn't, q is 0 and the scale m, which carries an infinity
+ * or a NaN to the result. n_values is a multiple of 32. */
+void locus_quantize_row(int8_t *q, float *scales, const float *x, size_t n_values);
+
+#endif

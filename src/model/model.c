@@ -1,0 +1,169 @@
+/* The model: opened, described, closed. See model.h. */
+#include "model/model.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A token id of the metadata: absent ones give -1. */
+static enum locus_status read_token(const struct locus_model *model, const char *key,
+                                    int32_t *token, locus_error *error)
+{
+    int64_t found = -1;
+    *token = -1;
+    if (!locus_checkpoint_int(model->checkpoint, key, &found)) return LOCUS_OK;
+    if (found < 0 || found >= model->config.n_vocab)
+        return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is %lld, expected 0 to %d",
+                          locus_checkpoint_path(model->checkpoint), key, (long long)found,
+                          model->config.n_vocab - 1);
+    *token = (int32_t)found;
+    return LOCUS_OK;
+}
+
+/* Ids that mean something: the tokenizer's, less a run of unused ones (type 5) at the end. */
+static enum locus_status count_tokens(struct locus_model *model, locus_error *error)
+{
+    enum { UNUSED = 5 };
+    enum locus_value_type type;
+    size_t count, n_types;
+    const struct locus_checkpoint *checkpoint = model->checkpoint;
+    model->n_tokens = model->config.n_vocab;
+    if (!locus_checkpoint_array(checkpoint, "tokenizer.ggml.tokens", &type, &count))
+        return LOCUS_OK;
+    if (count == 0 || count > (size_t)model->config.n_vocab)
+        return locus_fail(error, LOCUS_ERROR_FORMAT,
+                          "%s: tokenizer.ggml.tokens has %zu entries, expected 1 to %d (the rows "
+                          "of token_embd.weight)",
+                          locus_checkpoint_path(checkpoint), count, model->config.n_vocab);
+    model->n_tokens = (int)count;
+    if (!locus_checkpoint_array(checkpoint, "tokenizer.ggml.token_type", &type, &n_types) ||
+        n_types != count)
+        return LOCUS_OK;
+    double *types = malloc(count * sizeof *types);
+    if (!types) return locus_fail_memory(error, count * sizeof *types);
+    if (locus_checkpoint_array_numbers(checkpoint, "tokenizer.ggml.token_type", types))
+        while (model->n_tokens > 1 && types[model->n_tokens - 1] == UNUSED) model->n_tokens--;
+    free(types);
+    return LOCUS_OK;
+}
+
+static enum locus_status read_vocabulary(struct locus_model *model, locus_error *error)
+{
+    enum locus_status status;
+    if ((status = count_tokens(model, error)) ||
+        (status = read_token(model, "tokenizer.ggml.bos_token_id", &model->bos_token, error)) ||
+        (status = read_token(model, "tokenizer.ggml.eos_token_id", &model->eos_token, error)))
+        return status;
+    return read_token(model, "tokenizer.ggml.eot_token_id", &model->eot_token, error);
+}
+
+static void read_name(struct locus_model *model)
+{
+    const char *name;
+    size_t n_bytes;
+    if (!locus_checkpoint_string(model->checkpoint, "general.name", &name, &n_bytes)) return;
+    if (n_bytes >= sizeof model->name) n_bytes = sizeof model->name - 1;
+    memcpy(model->name, name, n_bytes);
+}
+
+static enum locus_status open_model(struct locus_model *model, const char *path, locus_error *error)
+{
+    enum locus_status status;
+    if (!(model->checkpoint = locus_checkpoint_open(path, error))) return LOCUS_ERROR_FORMAT;
+    model->architecture = locus_architecture_find(model->checkpoint, error);
+    if (!model->architecture) return LOCUS_ERROR_UNSUPPORTED;
+    if ((status = locus_config_read(&model->config, model->architecture, model->checkpoint, error)) ||
+        (status = locus_model_load_weights(model, error)) ||
+        (status = read_vocabulary(model, error)))
+        return status;
+    read_name(model);
+    return LOCUS_OK;
+}
+
+locus_model *locus_model_open(const char *path, locus_error *error)
+{
+    if (!path) {
+        locus_fail(error, LOCUS_ERROR_ARGUMENT, "no path of a checkpoint was given");
+        return NULL;
+    }
+    struct locus_model *model = calloc(1, sizeof *model);
+    if (!model) {
+        locus_fail_memory(error, sizeof *model);
+        return NULL;
+    }
+    if (open_model(model, path, error)) {
+        locus_model_free(model);
+        return NULL;
+    }
+    return model;
+}
+
+void locus_model_free(locus_model *model)
+{
+    if (!model) return;
+    locus_model_free_weights(model);
+    locus_checkpoint_free(model->checkpoint);
+    free(model);
+}
+
+const struct locus_checkpoint *locus_model_checkpoint(const locus_model *model)
+{
+    return model->checkpoint;
+}
+
+/* The type that most of the file's values have. */
+static const char *main_type(const struct locus_model *model, int64_t *n_parameters)
+{
+    int64_t counts[LOCUS_BF16 + 1] = {0};
+    int best = LOCUS_F32;
+    *n_parameters = 0;
+    for (size_t i = 0; i < locus_checkpoint_n_tensors(model->checkpoint); i++) {
+        const struct locus_tensor *tensor = locus_checkpoint_tensor_at(model->checkpoint, i);
+        int64_t n = tensor->dims[0] * tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
+        *n_parameters += n;
+        counts[tensor->type] += n;
+    }
+    for (int type = 0; type <= LOCUS_BF16; type++)
+        if (counts[type] > counts[best]) best = type;
+    return locus_tensor_type_find((uint32_t)best)->name;
+}
+
+locus_model_info locus_model_info_get(const locus_model *model)
+{
+    const struct locus_config *config = &model->config;
+    locus_model_info info = {
+        .name = model->name,
+        .family = model->architecture->name,
+        .position = config->position,
+        .n_vocab = config->n_vocab,
+        .n_tokens = model->n_tokens,
+        .n_embd = config->n_embd,
+        .n_layer = config->n_layer,
+        .n_head = config->n_head,
+        .n_head_kv = config->n_head_kv,
+        .head_dim = config->head_dim,
+        .n_ff = config->n_ff,
+        .trained_length = config->trained_length,
+        .bos_token = model->bos_token >= 0 ? model->bos_token : model->eos_token,
+        .eos_token = model->eos_token,
+    };
+    info.weight_type = main_type(model, &info.n_parameters);
+    return info;
+}
+
+bool locus_model_is_end(const locus_model *model, int32_t token)
+{
+    return token >= 0 && (token == model->eos_token || token == model->eot_token);
+}
+
+const float *locus_model_extra(const void *source, const char *name, int *rows, int *cols)
+{
+    const struct locus_model *model = source;
+    for (size_t i = 0; i < model->n_extras; i++)
+        if (!strcmp(model->extras[i].name, name)) {
+            *rows = model->extras[i].rows;
+            *cols = model->extras[i].cols;
+            return model->extras[i].values;
+        }
+    return NULL;
+}

@@ -1,0 +1,297 @@
+/* Weights: each tensor the configuration calls for, checked against it, packed. See model.h. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/threads.h"
+#include "model/model.h"
+
+/* The loading of one model: which tensors have found their place. */
+struct loading {
+    struct locus_model *model;
+    bool *claimed; /* [n_tensors] */
+    int n_threads;
+    locus_error *error;
+};
+
+static const char *path_of(const struct loading *loading)
+{
+    return locus_checkpoint_path(loading->model->checkpoint);
+}
+
+/* Finds and claims a tensor and checks that it is [rows, cols] (rows 0: a vector of cols values).
+ * An absent one gives NULL: an error if it is needed. */
+static enum locus_status claim(struct loading *loading, const char *name, int rows, int cols,
+                               bool needed, const struct locus_tensor **found)
+{
+    const struct locus_checkpoint *checkpoint = loading->model->checkpoint;
+    const struct locus_tensor *tensor = locus_checkpoint_tensor(checkpoint, name);
+    *found = tensor;
+    if (!tensor)
+        return needed ? locus_fail(loading->error, LOCUS_ERROR_FORMAT, "%s: tensor %s is missing",
+                                   path_of(loading), name)
+                      : LOCUS_OK;
+    int64_t n_rows = tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
+    if (tensor->dims[0] != cols || n_rows != (rows ? rows : 1))
+        return locus_fail(loading->error, LOCUS_ERROR_FORMAT,
+                          "%s: tensor %s is [%lld, %lld], expected [%d, %d]", path_of(loading),
+                          name, (long long)n_rows, (long long)tensor->dims[0], rows ? rows : 1,
+                          cols);
+    for (size_t i = 0; i < locus_checkpoint_n_tensors(checkpoint); i++)
+        if (locus_checkpoint_tensor_at(checkpoint, i) == tensor) loading->claimed[i] = true;
+    return LOCUS_OK;
+}
+
+static void drop_pages(const struct loading *loading, const struct locus_tensor *tensor)
+{
+    const struct locus_mapped_file *file = locus_checkpoint_file(loading->model->checkpoint);
+    locus_file_drop(file, (size_t)(tensor->data - file->bytes), tensor->n_bytes);
+}
+
+/* A tensor of [rows, cols] as floats. */
+static enum locus_status to_floats(struct loading *loading, const struct locus_tensor *tensor,
+                                   float **values)
+{
+    size_t cols = (size_t)tensor->dims[0], n_values;
+    size_t rows = (size_t)(tensor->dims[1] * tensor->dims[2] * tensor->dims[3]);
+    *values = NULL;
+    if (!locus_mul_size(rows, cols, &n_values) ||
+        !(*values = locus_aligned_zalloc(n_values, sizeof **values)))
+        return locus_fail_memory(loading->error, rows * cols * sizeof **values);
+    size_t row_bytes = tensor->n_bytes / rows;
+    for (size_t r = 0; r < rows; r++)
+        locus_dequantize_row(*values + r * cols, tensor->data + r * row_bytes, tensor->type, cols);
+    return LOCUS_OK;
+}
+
+static enum locus_status load_vector(struct loading *loading, const char *name, int n, bool needed,
+                                     float **values)
+{
+    const struct locus_tensor *tensor;
+    enum locus_status status = claim(loading, name, 0, n, needed, &tensor);
+    return status || !tensor ? status : to_floats(loading, tensor, values);
+}
+
+/* prefix.weight and, where there is one, prefix.bias, [n_embd]. */
+static enum locus_status load_norm(struct loading *loading, const char *prefix, bool needed,
+                                   struct locus_norm_weights *norm)
+{
+    char name[80];
+    const int n_embd = loading->model->config.n_embd;
+    snprintf(name, sizeof name, "%s.weight", prefix);
+    enum locus_status status = load_vector(loading, name, n_embd, needed, &norm->weight);
+    if (status || !norm->weight) return status;
+    snprintf(name, sizeof name, "%s.bias", prefix);
+    return load_vector(loading, name, n_embd, false, &norm->bias);
+}
+
+/* prefix.weight [rows, cols] and, where there is one, prefix.bias [rows]. */
+static enum locus_status load_linear(struct loading *loading, const char *prefix, int rows,
+                                     int cols, bool needed, struct locus_linear *linear)
+{
+    char name[80];
+    const struct locus_tensor *tensor;
+    snprintf(name, sizeof name, "%s.weight", prefix);
+    enum locus_status status = claim(loading, name, rows, cols, needed, &tensor);
+    if (status || !tensor) return status;
+    status = locus_weight_pack(&linear->weight, tensor->type, rows, cols,
+                               (struct locus_row_source){tensor->data, 0, rows, rows},
+                               loading->n_threads, loading->error);
+    if (status) return status;
+    drop_pages(loading, tensor);
+    snprintf(name, sizeof name, "%s.bias", prefix);
+    return load_vector(loading, name, rows, false, &linear->bias);
+}
+
+/* The rows of one of q, k and v (part 0, 1, 2) in a fused tensor. */
+static struct locus_row_source fused_rows(const struct locus_config *config,
+                                          const unsigned char *data, int part)
+{
+    const int q_rows = config->n_head * config->head_dim;
+    const int kv_rows = config->n_head_kv * config->head_dim;
+    if (config->qkv_layout == LOCUS_QKV_INTERLEAVED)
+        return (struct locus_row_source){data, part * config->head_dim, config->head_dim,
+                                         3 * config->head_dim};
+    int first = part == 0 ? 0 : q_rows + (part - 1) * kv_rows;
+    return (struct locus_row_source){data, first, q_rows, q_rows};
+}
+
+/* blk.N.attn_qkv taken apart. */
+static enum locus_status load_fused(struct loading *loading, int index, struct locus_layer *layer)
+{
+    const struct locus_config *config = &loading->model->config;
+    const int q_rows = config->n_head * config->head_dim;
+    const int kv_rows = config->n_head_kv * config->head_dim, rows = q_rows + 2 * kv_rows;
+    struct locus_linear *parts[3] = {&layer->q, &layer->k, &layer->v};
+    const struct locus_tensor *tensor;
+    char name[80];
+    float *bias = NULL;
+    snprintf(name, sizeof name, "blk.%d.attn_qkv.weight", index);
+    enum locus_status status = claim(loading, name, rows, config->n_embd, true, &tensor);
+    if (status) return status;
+    snprintf(name, sizeof name, "blk.%d.attn_qkv.bias", index);
+    if ((status = load_vector(loading, name, rows, false, &bias))) return status;
+    for (int part = 0; part < 3 && !status; part++) {
+        int part_rows = part ? kv_rows : q_rows;
+        struct locus_row_source source = fused_rows(config, tensor->data, part);
+        status = locus_weight_pack(&parts[part]->weight, tensor->type, part_rows, config->n_embd,
+                                   source, loading->n_threads, loading->error);
+        if (status || !bias) continue;
+        parts[part]->bias = locus_aligned_zalloc((size_t)part_rows, sizeof *bias);
+        if (!parts[part]->bias) status = locus_fail_memory(loading->error, (size_t)part_rows * 4);
+        for (int r = 0; r < part_rows && !status; r++)
+            parts[part]->bias[r] =
+                bias[source.first + r / source.group * source.stride + r % source.group];
+    }
+    locus_aligned_free(bias);
+    if (!status) drop_pages(loading, tensor);
+    return status;
+}
+
+static enum locus_status load_attention(struct loading *loading, int index,
+                                        struct locus_layer *layer)
+{
+    const struct locus_config *config = &loading->model->config;
+    const int q_rows = config->n_head * config->head_dim;
+    const int kv_rows = config->n_head_kv * config->head_dim;
+    char prefix[64];
+    enum locus_status status;
+    snprintf(prefix, sizeof prefix, "blk.%d.attn_qkv.weight", index);
+    if (locus_checkpoint_tensor(loading->model->checkpoint, prefix)) {
+        if ((status = load_fused(loading, index, layer))) return status;
+    } else {
+        struct locus_linear *parts[3] = {&layer->q, &layer->k, &layer->v};
+        for (int part = 0; part < 3; part++) {
+            snprintf(prefix, sizeof prefix, "blk.%d.attn_%c", index, "qkv"[part]);
+            if ((status = load_linear(loading, prefix, part ? kv_rows : q_rows, config->n_embd,
+                                      true, parts[part])))
+                return status;
+        }
+    }
+    snprintf(prefix, sizeof prefix, "blk.%d.attn_output", index);
+    return load_linear(loading, prefix, config->n_embd, q_rows, true, &layer->output);
+}
+
+static enum locus_status load_layer(struct loading *loading, int index)
+{
+    const struct locus_config *config = &loading->model->config;
+    struct locus_layer *layer = &loading->model->layers[index];
+    const int n_embd = config->n_embd, n_ff = config->n_ff;
+    char prefix[64];
+    enum locus_status status = load_attention(loading, index, layer);
+    if (status) return status;
+    snprintf(prefix, sizeof prefix, "blk.%d.attn_norm", index);
+    if ((status = load_norm(loading, prefix, true, &layer->attn_norm))) return status;
+    /* A parallel MLP may read the attention's norm (GPT-J). */
+    snprintf(prefix, sizeof prefix, "blk.%d.ffn_norm", index);
+    if ((status = load_norm(loading, prefix, !config->parallel_residual, &layer->ffn_norm)))
+        return status;
+    if (config->gated) {
+        snprintf(prefix, sizeof prefix, "blk.%d.ffn_gate", index);
+        if ((status = load_linear(loading, prefix, n_ff, n_embd, true, &layer->gate)))
+            return status;
+    }
+    snprintf(prefix, sizeof prefix, "blk.%d.ffn_up", index);
+    if ((status = load_linear(loading, prefix, n_ff, n_embd, true, &layer->up))) return status;
+    snprintf(prefix, sizeof prefix, "blk.%d.ffn_down", index);
+    return load_linear(loading, prefix, n_embd, n_ff, true, &layer->down);
+}
+
+/* Whatever no part of the decoder has claimed is offered to the position scheme, as floats. */
+static enum locus_status load_extras(struct loading *loading)
+{
+    struct locus_model *model = loading->model;
+    size_t n = locus_checkpoint_n_tensors(model->checkpoint);
+    model->extras = calloc(n ? n : 1, sizeof *model->extras);
+    if (!model->extras) return locus_fail_memory(loading->error, n * sizeof *model->extras);
+    for (size_t i = 0; i < n; i++) {
+        if (loading->claimed[i]) continue;
+        const struct locus_tensor *tensor = locus_checkpoint_tensor_at(model->checkpoint, i);
+        int64_t rows = tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
+        if (rows > INT_MAX || tensor->dims[0] > INT_MAX)
+            return locus_fail(loading->error, LOCUS_ERROR_UNSUPPORTED,
+                              "%s: tensor %s is [%lld, %lld], expected at most %d either way",
+                              path_of(loading), tensor->name, (long long)rows,
+                              (long long)tensor->dims[0], INT_MAX);
+        struct locus_extra_tensor *extra = &model->extras[model->n_extras++];
+        *extra = (struct locus_extra_tensor){tensor->name, (int)rows, (int)tensor->dims[0], NULL};
+        enum locus_status status = to_floats(loading, tensor, &extra->values);
+        if (status) return status;
+        drop_pages(loading, tensor);
+    }
+    return LOCUS_OK;
+}
+
+static enum locus_status load_all(struct loading *loading)
+{
+    struct locus_model *model = loading->model;
+    struct locus_config *config = &model->config;
+    const struct locus_tensor *embedding =
+        locus_checkpoint_tensor(model->checkpoint, "token_embd.weight");
+    /* The embedding's rows are the truth about the vocabulary. */
+    config->n_vocab = embedding && embedding->dims[1] <= INT_MAX ? (int)embedding->dims[1] : 1;
+    struct locus_linear table = {0};
+    enum locus_status status =
+        load_linear(loading, "token_embd", config->n_vocab, config->n_embd, true, &table);
+    model->embedding = table.weight;
+    locus_aligned_free(table.bias);
+    if (status) return status;
+    if (config->embedding_norm &&
+        (status = load_norm(loading, "token_embd_norm", true, &model->embedding_norm)))
+        return status;
+    model->layers = calloc((size_t)config->n_layer, sizeof *model->layers);
+    if (!model->layers)
+        return locus_fail_memory(loading->error, (size_t)config->n_layer * sizeof *model->layers);
+    for (int i = 0; i < config->n_layer; i++)
+        if ((status = load_layer(loading, i))) return status;
+    bool pre = config->norm_position == LOCUS_NORM_PRE;
+    if ((status = load_norm(loading, "output_norm", pre, &model->output_norm)) ||
+        (status = load_linear(loading, "output", config->n_vocab, config->n_embd, false,
+                              &model->head)))
+        return status;
+    return load_extras(loading);
+}
+
+enum locus_status locus_model_load_weights(struct locus_model *model, locus_error *error)
+{
+    size_t n = locus_checkpoint_n_tensors(model->checkpoint);
+    struct loading loading = {model, calloc(n ? n : 1, sizeof(bool)), locus_threads_default(),
+                              error};
+    if (!loading.claimed) return locus_fail_memory(error, n);
+    enum locus_status status = load_all(&loading);
+    free(loading.claimed);
+    return status;
+}
+
+static void free_linear(struct locus_linear *linear)
+{
+    locus_weight_free(&linear->weight);
+    locus_aligned_free(linear->bias);
+}
+
+static void free_norm(struct locus_norm_weights *norm)
+{
+    locus_aligned_free(norm->weight);
+    locus_aligned_free(norm->bias);
+}
+
+void locus_model_free_weights(struct locus_model *model)
+{
+    locus_weight_free(&model->embedding);
+    free_norm(&model->embedding_norm);
+    free_norm(&model->output_norm);
+    free_linear(&model->head);
+    for (int i = 0; model->layers && i < model->config.n_layer; i++) {
+        struct locus_layer *layer = &model->layers[i];
+        struct locus_linear *linears[] = {&layer->q,    &layer->k,  &layer->v,   &layer->output,
+                                          &layer->gate, &layer->up, &layer->down};
+        for (size_t l = 0; l < sizeof linears / sizeof *linears; l++) free_linear(linears[l]);
+        free_norm(&layer->attn_norm);
+        free_norm(&layer->ffn_norm);
+    }
+    free(model->layers);
+    for (size_t i = 0; i < model->n_extras; i++) locus_aligned_free(model->extras[i].values);
+    free(model->extras);
+}

@@ -1,0 +1,130 @@
+/* Learned absolute positions: h0[t] = wte[token] + wpe[offset + position].
+ *
+ * Radford et al., "Language Models are Unsupervised Multitask Learners" (GPT-2, 2019), with
+ * offset=0; OPT (Zhang et al., arXiv 2205.01068) has offset=2. The table's rows, not the metadata,
+ * say how many positions there are. Past them `beyond` decides: `interpolate` reads row p / factor,
+ * linearly between two rows (position interpolation, Chen et al., arXiv 2306.15595, for a table).
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "position/registry.h"
+
+enum beyond { BEYOND_ERROR, BEYOND_CLAMP, BEYOND_WRAP, BEYOND_INTERPOLATE };
+
+struct learned {
+    const float *table; /* [n_rows, n_embd], past the offset; the model's */
+    int n_rows, n_embd;
+    enum beyond beyond;
+    double factor;
+};
+
+/* The largest number of positions whose p / factor is at most the last row. */
+static int interpolated_positions(int n_rows, double factor)
+{
+    double last = n_rows - 1, p = floor(last * factor);
+    if (p >= 0x7FFFFFFE) return 0x7FFFFFFF;
+    while (p / factor > last)
+        p--;
+    while ((p + 1) / factor <= last)
+        p++;
+    return (int)p + 1;
+}
+
+static enum locus_status init_learned(void **state, const struct locus_position_env *env,
+                                      const struct locus_position_spec *spec, locus_error *error)
+{
+    const char *name = "position_embd.weight";
+    int rows = 0, cols = 0, offset = locus_position_int(spec, "offset");
+    enum beyond beyond = (enum beyond)locus_position_int(spec, "beyond");
+    double factor = locus_position_number(spec, "factor");
+    const float *table = env->tensor ? env->tensor(env->source, name, &rows, &cols) : NULL;
+    if (!table)
+        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                          "position learned: the checkpoint has no tensor %s [positions, %d]", name,
+                          env->n_embd);
+    if (cols != env->n_embd)
+        return locus_fail(error, LOCUS_ERROR_FORMAT,
+                          "position learned: %s is [%d, %d]; expected rows of the model's width %d",
+                          name, rows, cols, env->n_embd);
+    if (offset >= rows)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position learned: offset is %d; expected less than the %d rows of %s",
+                          offset, rows, name);
+    if (beyond != BEYOND_INTERPOLATE && factor != 1)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position learned: factor is %g without beyond=interpolate; expected 1",
+                          factor);
+    struct learned *learned = calloc(1, sizeof *learned);
+    if (!learned) return locus_fail_memory(error, sizeof *learned);
+    *learned = (struct learned){table + (size_t)offset * (size_t)cols, rows - offset, cols, beyond,
+                                factor};
+    *state = learned;
+    return LOCUS_OK;
+}
+
+static int max_positions(const void *state)
+{
+    const struct learned *learned = state;
+    switch (learned->beyond) {
+    case BEYOND_ERROR:
+        return learned->n_rows;
+    case BEYOND_INTERPOLATE:
+        return interpolated_positions(learned->n_rows, learned->factor);
+    default:
+        return 0;
+    }
+}
+
+/* The table's row for a position, and how far towards the next row it lies, in [0, 1). */
+static int find_row(const struct learned *learned, int position, float *towards_next)
+{
+    int last = learned->n_rows - 1;
+    *towards_next = 0;
+    if (learned->beyond == BEYOND_WRAP) return position % learned->n_rows;
+    if (learned->beyond != BEYOND_INTERPOLATE) return position < last ? position : last;
+    double x = position / learned->factor, row = floor(x);
+    if (row >= last) return last;
+    *towards_next = (float)(x - row);
+    return (int)row;
+}
+
+static void embed(const void *state, const int32_t *tokens, float *x, int first_position, int n)
+{
+    const struct learned *learned = state;
+    size_t n_embd = (size_t)learned->n_embd;
+    (void)tokens;
+    for (int i = 0; i < n; i++, x += n_embd) {
+        float t;
+        const float *row =
+            learned->table + (size_t)find_row(learned, first_position + i, &t) * n_embd;
+        if (t == 0) {
+            for (size_t d = 0; d < n_embd; d++)
+                x[d] += row[d];
+        } else {
+            const float *next = row + n_embd;
+            for (size_t d = 0; d < n_embd; d++)
+                x[d] += row[d] + t * (next[d] - row[d]);
+        }
+    }
+}
+
+static const struct locus_position_param params[] = {
+    {"offset", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false, "the table's row for position 0"},
+    {"beyond", LOCUS_PARAM_CHOICE, "error", 0, 0, "error|clamp|wrap|interpolate", false,
+     "past the table: refuse, repeat its last row, start again, or stretch it by factor"},
+    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
+     "interpolate: position p reads row p / factor"},
+    {0},
+};
+
+const struct locus_position_scheme locus_scheme_learned = {
+    .name = "learned",
+    .summary = "a learned vector a position, added to the token's (GPT-2, OPT)",
+    .params = params,
+    .init = init_learned,
+    .free = free,
+    .max_positions = max_positions,
+    .embed = embed,
+};

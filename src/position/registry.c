@@ -1,0 +1,38 @@
+/* The registry: every position scheme, found by index or by name. */
+#include "position/registry.h"
+
+#include <string.h>
+
+#include "position/position.h"
+
+#define SCHEME_ADDRESS(name) &locus_scheme_##name,
+static const struct locus_position_scheme *const schemes[] = {
+    LOCUS_POSITION_SCHEMES(SCHEME_ADDRESS)};
+#undef SCHEME_ADDRESS
+
+const struct locus_position_alias locus_position_aliases[] = {{"nope", "none"}, {NULL, NULL}};
+
+size_t locus_position_count(void)
+{
+    return sizeof schemes / sizeof *schemes;
+}
+
+const struct locus_position_scheme *locus_position_at(size_t index)
+{
+    return schemes[index];
+}
+
+static bool same(const char *name, const char *text, size_t n_bytes)
+{
+    return strlen(name) == n_bytes && memcmp(name, text, n_bytes) == 0;
+}
+
+const struct locus_position_scheme *locus_position_find(const char *name, size_t n_bytes)
+{
+    for (const struct locus_position_alias *alias = locus_position_aliases; alias->alias; alias++)
+        if (same(alias->alias, name, n_bytes))
+            return locus_position_find(alias->name, strlen(alias->name));
+    for (size_t i = 0; i < locus_position_count(); i++)
+        if (same(schemes[i]->name, name, n_bytes)) return schemes[i];
+    return NULL;
+}

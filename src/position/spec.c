@@ -1,0 +1,397 @@
+/* SPECs: NAME[:key=value[,key=value]...], resolved against a scheme's table and the checkpoint's
+ * own SPEC, and printed.
+ *
+ *     text, own -> scheme by NAME -> its defaults -> own's values -> the text's values -> spec
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "position/number.h"
+#include "position/position.h"
+#include "position/registry.h"
+#include "position/suggest.h"
+
+/* What may be set in any SPEC, beside the scheme's own keys. */
+static const char inherit_key[] = "inherit";
+
+/* A SPEC being read, for messages. */
+struct source {
+    const char *text;
+    const char *origin;       /* "position" or "the checkpoint's position" */
+    enum locus_status status; /* of an error in it */
+    locus_error *error;
+};
+
+/* A scheme's parameters as one SPEC gives them. */
+struct assignment {
+    double values[LOCUS_POSITION_MAX_PARAMS];
+    uint32_t given; /* bit i: values[i] is set */
+    bool inherit, inherit_given;
+};
+
+/* A piece of a text. */
+struct span {
+    const char *bytes;
+    size_t n_bytes;
+};
+
+static int shown_bytes(struct span span)
+{
+    return span.n_bytes < 40 ? (int)span.n_bytes : 40;
+}
+
+/* A file's bytes may be anything: what isn't ASCII is shown as '?'. */
+static void make_ascii(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text >= 0x80) *text = '?';
+}
+
+/* One line: where, the text (cut if it is long), and what is wrong with it. */
+__attribute__((format(printf, 2, 3))) static enum locus_status refuse(const struct source *source,
+                                                                      const char *format, ...)
+{
+    char text[52], detail[220];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    snprintf(text, sizeof text, "%.48s%s", source->text, strlen(source->text) > 48 ? "..." : "");
+    make_ascii(text);
+    make_ascii(detail);
+    return locus_fail(source->error, source->status, "%s '%s': %s", source->origin, text, detail);
+}
+
+/* ---- scheme tables ------------------------------------------------------------------------ */
+
+static int count_params(const struct locus_position_scheme *scheme)
+{
+    int n = 0;
+    while (scheme->params && n <= LOCUS_POSITION_MAX_PARAMS && scheme->params[n].key)
+        n++;
+    return n;
+}
+
+static bool span_is(struct span span, const char *name)
+{
+    return strlen(name) == span.n_bytes && memcmp(name, span.bytes, span.n_bytes) == 0;
+}
+
+static int find_param(const struct locus_position_scheme *scheme, struct span key)
+{
+    int n = count_params(scheme);
+    for (int i = 0; i < n; i++)
+        if (span_is(key, scheme->params[i].key)) return i;
+    return -1;
+}
+
+/* Takes the next of "a|b|c" off *choices; false at their end. */
+static bool next_choice(const char **choices, struct span *choice)
+{
+    if (!**choices) return false;
+    *choice = (struct span){*choices, strcspn(*choices, "|")};
+    *choices += choice->n_bytes;
+    if (**choices) (*choices)++;
+    return true;
+}
+
+static int find_choice(const struct locus_position_param *param, struct span text)
+{
+    const char *rest = param->choices;
+    struct span choice;
+    for (int i = 0; next_choice(&rest, &choice); i++)
+        if (choice.n_bytes == text.n_bytes && memcmp(choice.bytes, text.bytes, text.n_bytes) == 0)
+            return i;
+    return -1;
+}
+
+static struct span choice_at(const struct locus_position_param *param, int index)
+{
+    const char *rest = param->choices;
+    struct span choice = {"", 0};
+    while (index-- >= 0 && next_choice(&rest, &choice))
+        continue;
+    return choice;
+}
+
+static bool is_model_value(const char *fallback)
+{
+    return strcmp(fallback, "head_dim") == 0 || strcmp(fallback, "trained_length") == 0;
+}
+
+/* A default that is not the model's; false if the table is wrong. */
+static bool parse_fallback(const struct locus_position_param *param, double *value)
+{
+    struct span text = {param->fallback, strlen(param->fallback)};
+    if (param->type != LOCUS_PARAM_CHOICE)
+        return locus_number_parse(text.bytes, text.n_bytes, param->type == LOCUS_PARAM_INT, value);
+    int index = find_choice(param, text);
+    *value = index;
+    return index >= 0;
+}
+
+static bool fallback_value(const struct locus_position_param *param,
+                           const struct locus_position_env *env, double *value)
+{
+    if (param->type == LOCUS_PARAM_CHOICE || !is_model_value(param->fallback))
+        return parse_fallback(param, value);
+    *value = param->fallback[0] == 'h' ? env->head_dim : env->trained_length;
+    return true;
+}
+
+/* Fills every value with its default; checks the table, since a user's scheme is new to us. */
+static enum locus_status fill_defaults(struct locus_position_spec *spec,
+                                       const struct locus_position_env *env, locus_error *error)
+{
+    const struct locus_position_scheme *scheme = spec->scheme;
+    int n = count_params(scheme);
+    if (n > LOCUS_POSITION_MAX_PARAMS)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position %s: its table has more than %d parameters, or no end",
+                          scheme->name, LOCUS_POSITION_MAX_PARAMS);
+    for (int i = 0; i < n; i++) {
+        const struct locus_position_param *param = &scheme->params[i];
+        bool valid = param->fallback && (param->type != LOCUS_PARAM_CHOICE || param->choices) &&
+                     strcmp(param->key, inherit_key) != 0;
+        if (!valid || !fallback_value(param, env, &spec->values[i]))
+            return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                              "position %s: parameter '%s' of its table has no valid default",
+                              scheme->name, param->key);
+    }
+    return LOCUS_OK;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static struct span spec_name(const char *text)
+{
+    return (struct span){text, strcspn(text, ":")};
+}
+
+static const struct locus_position_scheme *find_scheme(struct span name,
+                                                       const struct locus_position_scheme *users)
+{
+    if (users && span_is(name, users->name)) return users;
+    return locus_position_find(name.bytes, name.n_bytes);
+}
+
+static enum locus_status refuse_name(const struct source *source, struct span name,
+                                     const struct locus_position_scheme *users)
+{
+    struct locus_suggestion suggestion = {.text = name.bytes, .n_bytes = name.n_bytes};
+    char names[160];
+    int used = 0, size = (int)sizeof names;
+    if (users) {
+        locus_suggestion_offer(&suggestion, users->name);
+        used = snprintf(names, sizeof names, "%s ", users->name);
+    }
+    for (size_t i = 0; i < locus_position_count(); i++) {
+        locus_suggestion_offer(&suggestion, locus_position_at(i)->name);
+        if (used < size)
+            used += snprintf(names + used, (size_t)(size - used), "%s%s", i > 0 ? " " : "",
+                             locus_position_at(i)->name);
+    }
+    for (const struct locus_position_alias *alias = locus_position_aliases; alias->alias; alias++)
+        locus_suggestion_offer(&suggestion, alias->alias);
+    return refuse(source, "no scheme is named '%.*s'; the nearest is '%s', of: %s",
+                  shown_bytes(name), name.bytes, suggestion.nearest, names);
+}
+
+static enum locus_status refuse_key(const struct source *source, struct span key,
+                                    const struct locus_position_scheme *scheme)
+{
+    struct locus_suggestion suggestion = {.text = key.bytes, .n_bytes = key.n_bytes};
+    char keys[160];
+    int n = count_params(scheme), used = 0, size = (int)sizeof keys;
+    for (int i = 0; i < n && used < size; i++) {
+        locus_suggestion_offer(&suggestion, scheme->params[i].key);
+        used += snprintf(keys + used, (size_t)(size - used), "%s ", scheme->params[i].key);
+    }
+    locus_suggestion_offer(&suggestion, inherit_key);
+    if (used < size) snprintf(keys + used, (size_t)(size - used), "%s", inherit_key);
+    return refuse(source, "%s has no parameter '%.*s'; the nearest is '%s', of: %s", scheme->name,
+                  shown_bytes(key), key.bytes, suggestion.nearest, keys);
+}
+
+static enum locus_status read_number(double *value, const struct source *source,
+                                     const struct locus_position_param *param, struct span text)
+{
+    bool integer = param->type == LOCUS_PARAM_INT;
+    char min[LOCUS_NUMBER_TEXT] = "-inf", max[LOCUS_NUMBER_TEXT] = "inf";
+    if (locus_number_parse(text.bytes, text.n_bytes, integer, value) && *value >= param->min &&
+        *value <= param->max && (!integer || (*value >= INT_MIN && *value <= INT_MAX)))
+        return LOCUS_OK;
+    if (isfinite(param->min)) locus_number_format(param->min, min);
+    if (isfinite(param->max)) locus_number_format(param->max, max);
+    return refuse(source, "%s is '%.*s'; expected %s from %s to %s", param->key, shown_bytes(text),
+                  text.bytes, integer ? "a whole number" : "a number", min, max);
+}
+
+static enum locus_status read_choice(double *value, const struct source *source,
+                                     const struct locus_position_param *param, struct span text)
+{
+    int index = find_choice(param, text);
+    if (index < 0)
+        return refuse(source, "%s is '%.*s'; expected one of %s", param->key, shown_bytes(text),
+                      text.bytes, param->choices);
+    *value = index;
+    return LOCUS_OK;
+}
+
+static enum locus_status refuse_twice(const struct source *source, struct span key)
+{
+    return refuse(source, "%.*s is given twice; expected once", shown_bytes(key), key.bytes);
+}
+
+static enum locus_status read_pair(struct assignment *assignment, const struct source *source,
+                                   const struct locus_position_scheme *scheme, struct span pair)
+{
+    const char *equals = pair.n_bytes ? memchr(pair.bytes, '=', pair.n_bytes) : NULL;
+    size_t key_bytes = equals ? (size_t)(equals - pair.bytes) : 0;
+    if (key_bytes == 0 || key_bytes + 1 == pair.n_bytes)
+        return refuse(source, "found '%.*s'; expected key=value", shown_bytes(pair), pair.bytes);
+    struct span key = {pair.bytes, key_bytes};
+    struct span value = {equals + 1, pair.n_bytes - key_bytes - 1};
+    if (span_is(key, inherit_key)) {
+        if (assignment->inherit_given) return refuse_twice(source, key);
+        if (!span_is(value, "0") && !span_is(value, "1"))
+            return refuse(source, "inherit is '%.*s'; expected 0 or 1", shown_bytes(value),
+                          value.bytes);
+        assignment->inherit_given = true;
+        assignment->inherit = value.bytes[0] == '1';
+        return LOCUS_OK;
+    }
+    int i = find_param(scheme, key);
+    if (i < 0) return refuse_key(source, key, scheme);
+    if (assignment->given >> i & 1) return refuse_twice(source, key);
+    assignment->given |= (uint32_t)1 << i;
+    const struct locus_position_param *param = &scheme->params[i];
+    return param->type == LOCUS_PARAM_CHOICE
+               ? read_choice(&assignment->values[i], source, param, value)
+               : read_number(&assignment->values[i], source, param, value);
+}
+
+/* Reads what follows the NAME. */
+static enum locus_status read_pairs(struct assignment *assignment, const struct source *source,
+                                    const struct locus_position_scheme *scheme)
+{
+    *assignment = (struct assignment){.inherit = true};
+    const char *rest = source->text + strcspn(source->text, ":");
+    while (*rest) {
+        rest++; /* the colon, or the comma between two pairs */
+        struct span pair = {rest, strcspn(rest, ",")};
+        enum locus_status status = read_pair(assignment, source, scheme, pair);
+        if (status) return status;
+        rest += pair.n_bytes;
+    }
+    return LOCUS_OK;
+}
+
+static void apply(struct locus_position_spec *spec, const struct assignment *assignment, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (assignment->given >> i & 1) spec->values[i] = assignment->values[i];
+}
+
+/* Reads the checkpoint's own SPEC, whose scheme is the text's. With inherit=0 a wrong one is as
+ * good as none. */
+static enum locus_status read_own(struct assignment *owns, const char *own, bool inherit,
+                                  const struct locus_position_scheme *scheme, locus_error *error)
+{
+    struct source source = {own, "the checkpoint's position", LOCUS_ERROR_FORMAT,
+                            inherit ? error : NULL};
+    enum locus_status status = read_pairs(owns, &source, scheme);
+    if (!status || inherit) return status;
+    *owns = (struct assignment){0};
+    return LOCUS_OK;
+}
+
+/* From defaults to values: own's, if they are inherited, then the text's. */
+static void combine(struct locus_position_spec *spec, const struct assignment *owns,
+                    const struct assignment *assignment)
+{
+    int n = count_params(spec->scheme);
+    struct locus_position_spec defaults = *spec;
+    if (assignment->inherit) apply(spec, owns, n);
+    apply(spec, assignment, n);
+    for (int i = 0; i < n; i++)
+        if (owns->given >> i & 1 && owns->values[i] != defaults.values[i] &&
+            spec->values[i] == defaults.values[i])
+            spec->stated |= (uint32_t)1 << i;
+}
+
+enum locus_status locus_position_resolve(struct locus_position_spec *spec, const char *text,
+                                         const char *own,
+                                         const struct locus_position_scheme *scheme,
+                                         const struct locus_position_env *env, locus_error *error)
+{
+    struct source source = {text, "position", LOCUS_ERROR_ARGUMENT, error};
+    if (!text && scheme) source.text = scheme->name;
+    if (!source.text)
+        source = (struct source){own, "the checkpoint's position", LOCUS_ERROR_FORMAT, error};
+    if (!source.text)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: no SPEC; expected a scheme");
+    struct span name = spec_name(source.text);
+    struct locus_position_spec resolved = {.scheme = find_scheme(name, scheme)};
+    if (!resolved.scheme) return refuse_name(&source, name, scheme);
+    enum locus_status status = fill_defaults(&resolved, env, error);
+    if (status) return status;
+    struct assignment assignment, owns = {0};
+    status = read_pairs(&assignment, &source, resolved.scheme);
+    if (!status && own && own != source.text &&
+        find_scheme(spec_name(own), scheme) == resolved.scheme)
+        status = read_own(&owns, own, assignment.inherit, resolved.scheme, error);
+    if (status) return status;
+    combine(&resolved, &owns, &assignment);
+    *spec = resolved;
+    return LOCUS_OK;
+}
+
+/* ---- printing and getters ----------------------------------------------------------------- */
+
+static bool is_printed(const struct locus_position_spec *spec, int i)
+{
+    const struct locus_position_param *param = &spec->scheme->params[i];
+    double fallback;
+    if (param->shown || spec->stated >> i & 1) return true;
+    if (param->type != LOCUS_PARAM_CHOICE && is_model_value(param->fallback)) return true;
+    return !parse_fallback(param, &fallback) || spec->values[i] != fallback;
+}
+
+void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out)
+{
+    int n = count_params(spec->scheme);
+    char separator = ':';
+    locus_buffer_append(out, spec->scheme->name, strlen(spec->scheme->name));
+    for (int i = 0; i < n; i++) {
+        if (!is_printed(spec, i)) continue;
+        const struct locus_position_param *param = &spec->scheme->params[i];
+        locus_buffer_printf(out, "%c%s=", separator, param->key);
+        separator = ',';
+        if (param->type == LOCUS_PARAM_CHOICE) {
+            struct span choice = choice_at(param, (int)spec->values[i]);
+            locus_buffer_append(out, choice.bytes, choice.n_bytes);
+        } else {
+            char number[LOCUS_NUMBER_TEXT];
+            locus_number_format(spec->values[i], number);
+            locus_buffer_append(out, number, strlen(number));
+        }
+    }
+}
+
+LOCUS_API double locus_position_number(const struct locus_position_spec *spec, const char *key)
+{
+    int i = find_param(spec->scheme, (struct span){key, strlen(key)});
+    return i < 0 ? (double)NAN : spec->values[i];
+}
+
+LOCUS_API int locus_position_int(const struct locus_position_spec *spec, const char *key)
+{
+    double value = locus_position_number(spec, key);
+    if (isnan(value)) return 0;
+    if (value <= INT_MIN) return INT_MIN;
+    return value >= INT_MAX ? INT_MAX : (int)value;
+}

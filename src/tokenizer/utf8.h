@@ -1,0 +1,16 @@
+/* UTF-8, strictly: no overlong forms, no surrogates, nothing past U+10FFFF. */
+#ifndef LOCUS_TOKENIZER_UTF8_H
+#define LOCUS_TOKENIZER_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What bytes[0, n_bytes) starts with, n_bytes >= 1: the length of a whole character (1 to 4);
+ * -n_bytes when all of them are the beginning of one, cut off; 0 when the first byte begins none.
+ */
+int locus_utf8_scan(const char *bytes, size_t n_bytes);
+
+/* The code point of a whole character of that length. */
+uint32_t locus_utf8_code(const char *bytes, int length);
+
+#endif

@@ -1,0 +1,107 @@
+/* The vocabulary: every id's bytes and type, and ways to find ids by bytes. */
+#ifndef LOCUS_TOKENIZER_VOCABULARY_H
+#define LOCUS_TOKENIZER_VOCABULARY_H
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+
+/* Numbered as tokenizer.ggml.token_type does. */
+enum locus_token_type {
+    LOCUS_TOKEN_NORMAL = 1,
+    LOCUS_TOKEN_UNKNOWN = 2,
+    LOCUS_TOKEN_CONTROL = 3,
+    LOCUS_TOKEN_USER = 4,   /* matched in a text before anything else */
+    LOCUS_TOKEN_UNUSED = 5, /* has bytes, is never the result of encoding */
+    LOCUS_TOKEN_BYTE = 6    /* one byte, where no other token fits */
+};
+
+struct locus_vocabulary {
+    int n_tokens;
+    char *bytes;               /* all pieces, one after another */
+    size_t *offsets;           /* [n_tokens + 1]: piece i is bytes[offsets[i], offsets[i+1]) */
+    uint8_t *types;            /* [n_tokens], enum locus_token_type */
+    int32_t bos, eos, unknown; /* -1: none */
+};
+
+/* Turns a token's text into the bytes that it stands for (n_bytes of room in `out`; returns how
+ * many), and may correct its type. `typed` is false if the checkpoint has no token types. */
+typedef size_t locus_piece_decoder(const char *text, size_t n_bytes, bool typed, char *out,
+                                   uint8_t *type);
+
+/* Reads tokenizer.ggml.tokens, token_type and the ids of special tokens. */
+enum locus_status locus_vocabulary_read(struct locus_vocabulary *vocabulary,
+                                        const struct locus_checkpoint *checkpoint,
+                                        locus_piece_decoder *decode, locus_error *error);
+
+/* The vocabulary of raw bytes: ids 0 to 255, and as many more as tokenizer.ggml.tokens names or
+ * the embedding has rows for. */
+enum locus_status locus_vocabulary_read_bytes(struct locus_vocabulary *vocabulary,
+                                              const struct locus_checkpoint *checkpoint,
+                                              locus_error *error);
+void locus_vocabulary_free(struct locus_vocabulary *vocabulary);
+
+static inline const char *locus_vocabulary_piece(const struct locus_vocabulary *vocabulary,
+                                                 int32_t id, size_t *n_bytes)
+{
+    *n_bytes = vocabulary->offsets[id + 1] - vocabulary->offsets[id];
+    return vocabulary->bytes + vocabulary->offsets[id];
+}
+
+/* ---- ids by bytes ------------------------------------------------------------------------- */
+
+/* A hash table of the tokens of some types, by their bytes; of equal ones the first is kept. */
+struct locus_piece_map {
+    const struct locus_vocabulary *vocabulary;
+    int32_t *slots; /* id + 1, or 0 */
+    size_t mask;
+    size_t longest; /* bytes of the longest piece in it */
+};
+
+/* Bit t of `types` takes tokens of type t in; empty pieces never are. */
+enum locus_status locus_piece_map_create(struct locus_piece_map *map,
+                                         const struct locus_vocabulary *vocabulary, unsigned types,
+                                         locus_error *error);
+void locus_piece_map_free(struct locus_piece_map *map);
+int32_t locus_piece_map_find(const struct locus_piece_map *map, const char *bytes,
+                             size_t n_bytes); /* -1: none */
+
+/* The tokens that are looked for in a text before it is encoded, sorted by their bytes. */
+struct locus_matcher_entry {
+    const char *bytes;
+    size_t n_bytes;
+    int32_t id;
+};
+
+struct locus_matcher {
+    struct locus_matcher_entry *entries;
+    size_t n_entries;
+    size_t first[257]; /* entries[first[b], first[b+1]) begin with byte b */
+};
+
+enum locus_status locus_matcher_create(struct locus_matcher *matcher,
+                                       const struct locus_vocabulary *vocabulary, unsigned types,
+                                       locus_error *error);
+void locus_matcher_free(struct locus_matcher *matcher);
+
+/* The length of the longest token that bytes[0, n_bytes) begins with, and its id; 0: none. */
+size_t locus_matcher_find(const struct locus_matcher *matcher, const char *bytes, size_t n_bytes,
+                          int32_t *id);
+
+/* ---- a growing list of ids ---------------------------------------------------------------- */
+
+/* Zero-initialise; after a failed allocation `failed` stays set and nothing is added. */
+struct locus_ids {
+    int32_t *values;
+    size_t length, capacity;
+    bool failed;
+};
+
+void locus_ids_grow(struct locus_ids *ids);
+
+static inline void locus_ids_add(struct locus_ids *ids, int32_t id)
+{
+    if (ids->length == ids->capacity) locus_ids_grow(ids);
+    if (!ids->failed) ids->values[ids->length++] = id;
+}
+
+#endif

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Runs test programs and sums what they report: tests/run.sh BUILD PROGRAM...
+#
+# A program reports by Check's line ("NN%: Checks: X, Failures: Y, Errors: Z"), or by its exit status
+# alone, which then counts as one check. Lines "skipped: ..." are counted apart; with
+# LOCUS_TEST_NO_SKIP=1 they are failures. Prints "N passed, N failed" last; exits 0 if something ran
+# and nothing failed.
+set -u
+
+build=$(cd "$1" && pwd) || exit 1
+shift
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+
+export LOCUS_TESTS_DIR=$here LOCUS_BUILD=$build LOCUS_PROGRAM=$build/locus
+export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+unset LOCUS_MODEL
+if [ -n "${LOCUS_TEST_DATA:-}" ]; then
+    data=$(cd "$LOCUS_TEST_DATA" 2>/dev/null && pwd) ||
+        { echo "tests: LOCUS_TEST_DATA=$LOCUS_TEST_DATA is not a folder" >&2; exit 1; }
+    export LOCUS_TEST_DATA=$data
+fi
+
+output=$(mktemp) || exit 1
+trap 'rm -f "$output"' EXIT
+passed=0 failed=0 skipped=0
+
+for program in "$@"; do
+    echo "== $(basename "$program")"
+    case $program in
+    *.sh) bash "$program" >"$output" 2>&1 ;;
+    *) "$program" >"$output" 2>&1 ;;
+    esac
+    status=$?
+    cat "$output"
+    read -r checks bad skips < <(awk '
+        /^[0-9]+%: Checks: [0-9]+, Failures: [0-9]+, Errors: [0-9]+/ {
+            split($0, n, /[^0-9]+/); checks += n[2]; bad += n[3] + n[4]; reported = 1
+        }
+        /^skipped: / { skips++ }
+        END { print reported ? checks : -1, bad + 0, skips + 0 }' "$output")
+    [ "$checks" -ge 0 ] || checks=1
+    # Dying, or failing without saying in what, is one failure more.
+    if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then
+        echo "$(basename "$program"): exit status $status"
+        bad=1
+    elif [ "$skips" -gt 0 ] && [ "$bad" -eq 0 ] && [ "${LOCUS_TEST_NO_SKIP:-0}" = 1 ]; then
+        echo "$(basename "$program"): skipped with LOCUS_TEST_NO_SKIP=1"
+        bad=$skips skips=0
+    fi
+    good=$((checks - bad - skips))
+    passed=$((passed + (good > 0 ? good : 0)))
+    failed=$((failed + bad))
+    skipped=$((skipped + skips))
+done
+
+summary="$passed passed, $failed failed"
+[ "$skipped" -eq 0 ] || summary+=", $skipped skipped"
+echo "$summary"
+[ "$failed" -eq 0 ] && [ $((passed + skipped)) -gt 0 ]
