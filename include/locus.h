@@ -35,8 +35,8 @@
  *    printed, nothing exits. After success `error` is untouched.
  *  - Whatever *_create or *_open returns is the caller's, and *_free releases it; *_free(NULL) does
  *    nothing. Creating something from a NULL model fails and leaves `error` as it was.
- *  - A model is immutable: any number of sessions on any number of threads may share it, and it must
- *    outlive them. A session, and a sampler, is used by one thread at a time.
+ *  - A model is immutable: any number of sessions on any number of threads may share it, and it
+ * must outlive them. A session, and a sampler, is used by one thread at a time.
  *  - The same model, tokens and parameters give the same logits to the bit, whatever the number of
  *    threads, the batch and the way the tokens were cut into calls.
  */
@@ -94,13 +94,13 @@ typedef struct locus_model_info {
     const char *family;      /* "gpt2", "llama", "locus", ... */
     const char *weight_type; /* the type most weights have: "F32", "F16", "BF16", "Q8_0", "Q4_0" */
     const char *position;    /* the checkpoint's own scheme, a full SPEC */
-    int n_vocab;  /* logits a token */
-    int n_tokens; /* ids that mean something: n_vocab less padding at its end */
+    int n_vocab;             /* logits a token */
+    int n_tokens;            /* ids that mean something: n_vocab less padding at its end */
     int n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
-    int trained_length;      /* tokens of the texts it was trained on */
+    int trained_length; /* tokens of the texts it was trained on */
     int64_t n_parameters;
-    int32_t bos_token;       /* what an empty prompt starts from (begin- or end-of-text); -1: none */
-    int32_t eos_token;       /* end of text; -1: none */
+    int32_t bos_token; /* what an empty prompt starts from (begin- or end-of-text); -1: none */
+    int32_t eos_token; /* end of text; -1: none */
 } locus_model_info;
 
 /* What the model is. The strings live as long as the model. */
@@ -146,14 +146,16 @@ enum locus_cache_type { LOCUS_CACHE_AUTO, LOCUS_CACHE_F32, LOCUS_CACHE_F16, LOCU
 struct locus_position_scheme; /* locus_position.h: a scheme of your own */
 
 typedef struct locus_session_params {
-    const char *position;                      /* SPEC; NULL: the checkpoint's own */
-    const struct locus_position_scheme *scheme; /* with parameters from `position`; NULL: registry */
-    int n_context;      /* positions to hold; 0: the trained length */
+    const char *position; /* SPEC; NULL: the checkpoint's own */
+    const struct locus_position_scheme
+        *scheme;           /* with parameters from `position`; NULL: registry */
+    const char *attention; /* cache policy: "full", "window:size=W", ...; NULL: full */
+    int n_context;         /* positions to hold; 0: the trained length */
     int n_batch;        /* tokens a forward pass; 0: 512. Changes speed and memory, never results */
     int n_threads;      /* 0: physical cores within the affinity mask and the cgroup's quota */
     int first_position; /* position of the first token, 0 unless testing shifts */
     enum locus_cache_type cache_type; /* AUTO: f32 for an F32 checkpoint, else f16 */
-    const char *kernels; /* "reference", ...; NULL: the best this CPU has */
+    const char *kernels;              /* "reference", ...; NULL: the best this CPU has */
 } locus_session_params;
 
 /* NULL params are all defaults (so is a zeroed struct). Refuses a scheme that the checkpoint lacks
@@ -176,8 +178,8 @@ LOCUS_API float *locus_session_logits(locus_session *session);
 LOCUS_API enum locus_status locus_session_rewind(locus_session *session, int n_keep,
                                                  locus_error *error);
 
-LOCUS_API int locus_session_length(const locus_session *session);    /* tokens held */
-LOCUS_API int locus_session_capacity(const locus_session *session);  /* tokens it can hold */
+LOCUS_API int locus_session_length(const locus_session *session);   /* tokens held */
+LOCUS_API int locus_session_capacity(const locus_session *session); /* tokens it can hold */
 LOCUS_API int locus_session_n_threads(const locus_session *session);
 LOCUS_API const char *locus_session_position(const locus_session *session); /* full SPEC in use */
 LOCUS_API const char *locus_session_kernels(const locus_session *session);  /* kernel set in use */
@@ -201,16 +203,16 @@ typedef struct locus_logit_bias {
 } locus_logit_bias;
 
 typedef struct locus_sampler_params {
-    float temperature;      /* 0: the likeliest token */
-    int top_k;              /* <= 0: off */
-    float top_p;            /* smallest set whose mass reaches it, never empty; >= 1: off */
-    float min_p;            /* share of the likeliest token's probability; 0: off */
-    float typical_p;        /* locally typical mass (Meister et al., 2022); >= 1: off */
-    float repeat_penalty;   /* divides positive logits, multiplies negative ones; 1: off */
-    float presence_penalty; /* subtracted once from every token of the last repeat_last_n */
+    float temperature;       /* 0: the likeliest token */
+    int top_k;               /* <= 0: off */
+    float top_p;             /* smallest set whose mass reaches it, never empty; >= 1: off */
+    float min_p;             /* share of the likeliest token's probability; 0: off */
+    float typical_p;         /* locally typical mass (Meister et al., 2022); >= 1: off */
+    float repeat_penalty;    /* divides positive logits, multiplies negative ones; 1: off */
+    float presence_penalty;  /* subtracted once from every token of the last repeat_last_n */
     float frequency_penalty; /* subtracted as often as it occurs there */
-    int repeat_last_n;      /* tokens looked back on; 0: none, -1: all */
-    uint64_t seed;          /* any value, 0 too */
+    int repeat_last_n;       /* tokens looked back on; 0: none, -1: all */
+    uint64_t seed;           /* any value, 0 too */
     enum locus_sampler_stage stages[8]; /* the order; a zero first entry: the order of the enum */
     const locus_logit_bias *logit_bias; /* [n_logit_bias], copied */
     int n_logit_bias;

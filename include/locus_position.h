@@ -1,8 +1,8 @@
 /* The position-scheme interface: what a scheme is made of, for those who write one of their own.
  *
- * A scheme is one const struct: a name, a table of parameters, and hooks that the forward pass calls
- * at fixed places (embed, rotate, bias). It never learns which scheme it runs. Hooks are marked
- * REQUIRED or OPTIONAL; an OPTIONAL one left NULL means nothing is to be done there.
+ * A scheme is one const struct: a name, a table of parameters, and hooks that the forward pass
+ * calls at fixed places (embed, rotate, bias). It never learns which scheme it runs. Hooks are
+ * marked REQUIRED or OPTIONAL; an OPTIONAL one left NULL means nothing is to be done there.
  *
  *     text -> embed -> per layer: norm, q k v -> rotate -> cache -> scores -> bias -> softmax ...
  *
@@ -19,11 +19,7 @@
 extern "C" {
 #endif
 
-enum locus_position_param_type {
-    LOCUS_PARAM_INT,
-    LOCUS_PARAM_FLOAT,
-    LOCUS_PARAM_CHOICE
-};
+enum locus_position_param_type { LOCUS_PARAM_INT, LOCUS_PARAM_FLOAT, LOCUS_PARAM_CHOICE };
 
 /* One parameter of a scheme. Parsing, validation, help and the canonical printer come from it. */
 struct locus_position_param {
@@ -68,8 +64,8 @@ struct locus_position_env {
 enum locus_position_rows { LOCUS_QUERY, LOCUS_KEY };
 
 struct locus_position_scheme {
-    const char *name;    /* REQUIRED: in a SPEC */
-    const char *summary; /* REQUIRED: one line */
+    const char *name;                          /* REQUIRED: in a SPEC */
+    const char *summary;                       /* REQUIRED: one line */
     const struct locus_position_param *params; /* OPTIONAL: ends with an entry whose key is NULL */
 
     /* OPTIONAL: called at session creation. Precomputes tables (angles in double) into *state, and
@@ -80,17 +76,29 @@ struct locus_position_scheme {
     void (*free)(void *state);
     /* OPTIONAL: positions the scheme has; 0: unbounded. */
     int (*max_positions)(const void *state);
-    /* OPTIONAL: adds to x[n, n_embd] the positions first_position .. first_position+n-1; called once
-     * a chunk, in order, on one thread, after token lookup and embedding scale. */
-    void (*embed)(const void *state, const int32_t *tokens, float *x, int first_position, int n);
-    /* OPTIONAL: changes rows[n, n_heads, head_dim] in place; positions[n]. */
+    /* OPTIONAL: floats the scheme keeps a position beside keys and values; the session stores them,
+     * and a rewind drops them. */
+    int (*row_floats)(const void *state);
+    /* OPTIONAL: adds to x[n, n_embd] the positions first_position .. first_position+n-1; called
+     * once a chunk, in order, on one thread, after token lookup and embedding scale. rows[n,
+     * row_floats] is the chunk's part of that store (NULL without one); the row before it is the
+     * previous position's, zeros before the first. */
+    void (*embed)(const void *state, const int32_t *tokens, float *x, int first_position, int n,
+                  float *rows);
+    /* OPTIONAL: changes rows[n, n_heads, head_dim] in place; positions[n]. `reader` is the position
+     * of the query that reads these keys where per_row_keys says so, else -1. */
     void (*rotate)(const void *state, int layer, enum locus_position_rows which, float *rows,
-                   int n_heads, const int *positions, int n);
+                   int n_heads, const int *positions, int n, int reader);
+    /* OPTIONAL: true if a key's rotation depends on the query row that reads it: keys are then
+     * cached as projected, and rotated for each row. */
+    bool (*per_row_keys)(const void *state);
+    /* True: bias needs all scores of a row at once (n_k is all the row sees), not a block. */
+    bool whole_row;
     /* OPTIONAL: adds to scores[n_k] (scaled, before the softmax) of one query row q[head_dim] (as
      * rotate left it) the bias against keys at k_positions[n_k], or at k_first .. k_first+n_k-1
      * where k_positions is NULL. scratch holds scratch_floats(state, n_k) floats. */
-    void (*bias)(const void *state, int layer, int head, const float *q, int q_position, int k_first,
-                 const int *k_positions, int n_k, float *scores, float *scratch);
+    void (*bias)(const void *state, int layer, int head, const float *q, int q_position,
+                 int k_first, const int *k_positions, int n_k, float *scores, float *scratch);
     /* OPTIONAL: floats of scratch that bias needs for n_k keys. */
     size_t (*scratch_floats)(const void *state, int n_k);
 };

@@ -13,7 +13,8 @@ enum { ALIGNMENT = 64 };
 void *locus_aligned_zalloc(size_t count, size_t size)
 {
     size_t n_bytes;
-    if (!locus_mul_size(count, size, &n_bytes) || n_bytes > PTRDIFF_MAX - 2 * ALIGNMENT) return NULL;
+    if (!locus_mul_size(count, size, &n_bytes) || n_bytes > PTRDIFF_MAX - 2 * ALIGNMENT)
+        return NULL;
     char *start = calloc(1, n_bytes + 2 * ALIGNMENT);
     if (!start) return NULL;
     char *block = start + sizeof(void *);
@@ -37,7 +38,8 @@ static bool reserve(struct locus_buffer *buffer, size_t extra)
     size_t needed = buffer->length + extra + 1;
     if (needed <= buffer->capacity) return true;
     size_t capacity = buffer->capacity ? buffer->capacity : 64;
-    while (capacity < needed) capacity *= 2;
+    while (capacity < needed)
+        capacity *= 2;
     char *bytes = realloc(buffer->bytes, capacity);
     if (!bytes) return !(buffer->failed = true);
     buffer->bytes = bytes;
@@ -60,7 +62,8 @@ void locus_buffer_printf(struct locus_buffer *buffer, const char *format, ...)
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (length < 0) buffer->failed = true;
+    if (length < 0)
+        buffer->failed = true;
     else if (reserve(buffer, (size_t)length)) {
         vsnprintf(buffer->bytes + buffer->length, (size_t)length + 1, format, again);
         buffer->length += (size_t)length;

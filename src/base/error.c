@@ -18,7 +18,8 @@ enum locus_status locus_fail(locus_error *error, enum locus_status status, const
     if (length >= (int)sizeof error->message) {
         /* The cut may have left the start of a character: drop it. */
         size_t start = n;
-        while (start > 0 && ((unsigned char)error->message[start - 1] & 0xC0) == 0x80) start--;
+        while (start > 0 && ((unsigned char)error->message[start - 1] & 0xC0) == 0x80)
+            start--;
         if (start > 0 && (unsigned char)error->message[start - 1] >= 0xC0) start--;
         error->message[start] = '\0';
         n = start;

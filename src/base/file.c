@@ -14,8 +14,7 @@ enum locus_status locus_file_map(struct locus_mapped_file *file, const char *pat
 {
     *file = (struct locus_mapped_file){0};
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0)
-        return locus_fail(error, LOCUS_ERROR_IO, "%s: %s", path, strerror(errno));
+    if (descriptor < 0) return locus_fail(error, LOCUS_ERROR_IO, "%s: %s", path, strerror(errno));
     enum locus_status status = LOCUS_OK;
     struct stat info;
     if (fstat(descriptor, &info))

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 static const struct locus_tensor_type_info types[] = {
-    {LOCUS_F32, "F32", 1, 4},      {LOCUS_F16, "F16", 1, 2},     {LOCUS_BF16, "BF16", 1, 2},
+    {LOCUS_F32, "F32", 1, 4},     {LOCUS_F16, "F16", 1, 2},     {LOCUS_BF16, "BF16", 1, 2},
     {LOCUS_Q8_0, "Q8_0", 32, 34}, {LOCUS_Q4_0, "Q4_0", 32, 18},
 };
 

@@ -79,7 +79,10 @@ void locus_threads_barrier(void)
 
 #else
 
-int locus_threads_default(void) { return 1; }
+int locus_threads_default(void)
+{
+    return 1;
+}
 
 void locus_threads_run(int n_threads, void (*worker)(void *context, int thread, int n_threads),
                        void *context)

@@ -54,9 +54,14 @@ static uint64_t draw_seed(void)
 static bool check_position(struct locus_generate *run)
 {
     const char *text = run->options->common.position;
-    const struct locus_position_env env = {.n_embd = 64, .n_layer = 1, .n_head = 1, .n_head_kv = 1,
-                                           .head_dim = 64, .trained_length = 1024,
-                                           .session_length = 1024, .score_scale = 1};
+    const struct locus_position_env env = {.n_embd = 64,
+                                           .n_layer = 1,
+                                           .n_head = 1,
+                                           .n_head_kv = 1,
+                                           .head_dim = 64,
+                                           .trained_length = 1024,
+                                           .session_length = 1024,
+                                           .score_scale = 1};
     struct locus_position_spec spec;
     locus_error error;
     if (!text || locus_position_resolve(&spec, text, NULL, NULL, &env, &error) == LOCUS_OK)
@@ -278,9 +283,9 @@ static bool next_token(struct locus_generate *run, int32_t *token)
     }
     run->n_generated++;
     size_t n_bytes;
-    const char *piece = locus_token_piece(run->tokenizer, previous, *token,
-                                          run->options->special ? LOCUS_TEXT_SPECIAL : 0u,
-                                          &n_bytes);
+    const char *piece =
+        locus_token_piece(run->tokenizer, previous, *token,
+                          run->options->special ? LOCUS_TEXT_SPECIAL : 0u, &n_bytes);
     return locus_stream_add(&run->stream, piece, n_bytes, &run->status);
 }
 
@@ -310,7 +315,8 @@ static bool write_text(struct locus_generate *run)
         } else if (locus_session_eval(run->session, &token, 1, NULL, 0, &error)) {
             going = fail(run, &error);
             break;
-        } else run->n_evaluated++;
+        } else
+            run->n_evaluated++;
     }
     run->generation_seconds = now() - start;
     int status;
@@ -321,12 +327,19 @@ static bool write_text(struct locus_generate *run)
 /* A terminal's next prompt starts on a line of its own. */
 static bool end_line(struct locus_generate *run)
 {
-    const struct locus_buffer *last = run->stream.text.length || run->options->no_prompt
-                                          ? &run->stream.text
-                                          : &run->prompt;
+    const struct locus_buffer *last =
+        run->stream.text.length || run->options->no_prompt ? &run->stream.text : &run->prompt;
     if (!isatty(STDOUT_FILENO) || !last->length || last->bytes[last->length - 1] == '\n')
         return true;
     return locus_stdout_write("\n", 1, &run->status);
+}
+
+/* What ends the result: with --json all of it. */
+static bool end_text(struct locus_generate *run)
+{
+    if (!run->options->json) return end_line(run);
+    run->status = locus_generate_print_json(run);
+    return run->status == LOCUS_EXIT_DONE;
 }
 
 static bool finish(struct locus_generate *run)

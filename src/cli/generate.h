@@ -42,9 +42,9 @@ struct locus_generate {
     struct locus_stream stream;
     struct locus_buffer tokens; /* int32_t, those generated */
     int n_generated;
-    int n_evaluated;     /* generated tokens that went through the model */
-    bool decay_told;     /* that positions go past the trained length */
-    const char *finish;  /* "stop", "length", "end", "interrupt" */
+    int n_evaluated;    /* generated tokens that went through the model */
+    bool decay_told;    /* that positions go past the trained length */
+    const char *finish; /* "stop", "length", "end", "interrupt" */
     double load_seconds, prompt_seconds, generation_seconds;
 };
 

@@ -11,45 +11,90 @@
 
 #define FIELD(member) offsetof(struct locus_generate_options, member)
 #define FLOAT_OPTION(NAME, MEMBER, FALLBACK, MIN, MAX, HELP)                                       \
-    {.name = NAME, .type = LOCUS_OPTION_FLOAT, .offset = FIELD(MEMBER), .argument = "X",           \
-     .fallback = FALLBACK, .min = MIN, .max = MAX, .help = HELP}
+    {                                                                                              \
+        .name = NAME, .type = LOCUS_OPTION_FLOAT, .offset = FIELD(MEMBER), .argument = "X",        \
+        .fallback = FALLBACK, .min = MIN, .max = MAX, .help = HELP                                 \
+    }
 
 const struct locus_option locus_generate_table[] = {
-    {.name = "prompt", .letter = 'p', .type = LOCUS_OPTION_TEXT, .offset = FIELD(prompt),
-     .argument = "TEXT", .help = "what to go on from; \"\" starts a text of its own"},
-    {.name = "file", .letter = 'f', .type = LOCUS_OPTION_TEXT, .offset = FIELD(file),
-     .argument = "FILE", .help = "the prompt is this file; -: standard input, as when piped"},
-    {.name = "tokens", .letter = 'n', .type = LOCUS_OPTION_INT, .offset = FIELD(n_tokens),
-     .given = FIELD(n_tokens_given), .argument = "N", .fallback = "256", .min = -1, .max = INT_MAX,
+    {.name = "prompt",
+     .letter = 'p',
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(prompt),
+     .argument = "TEXT",
+     .help = "what to go on from; \"\" starts a text of its own"},
+    {.name = "file",
+     .letter = 'f',
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(file),
+     .argument = "FILE",
+     .help = "the prompt is this file; -: standard input, as when piped"},
+    {.name = "tokens",
+     .letter = 'n',
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(n_tokens),
+     .given = FIELD(n_tokens_given),
+     .argument = "N",
+     .fallback = "256",
+     .min = -1,
+     .max = INT_MAX,
      .help = "how many at most; -1: until the end of the text or of the context"},
     FLOAT_OPTION("temperature", temperature, "0.8", 0, 1e6, "0: always the likeliest token"),
-    {.name = "top-k", .type = LOCUS_OPTION_INT, .offset = FIELD(top_k), .argument = "N",
-     .fallback = "40", .min = INT_MIN, .max = INT_MAX, .help = "the N likeliest; 0 or less: all"},
+    {.name = "top-k",
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(top_k),
+     .argument = "N",
+     .fallback = "40",
+     .min = INT_MIN,
+     .max = INT_MAX,
+     .help = "the N likeliest; 0 or less: all"},
     FLOAT_OPTION("top-p", top_p, "0.95", 0, 1, "the likeliest with this share of the mass; 1: all"),
     FLOAT_OPTION("min-p", min_p, "0.05", 0, 1, "those with this share of the likeliest's; 0: all"),
     FLOAT_OPTION("typical-p", typical_p, "1", 0, 1, "the most typical with this mass; 1: all"),
     FLOAT_OPTION("repeat-penalty", repeat_penalty, "1", 1e-3, 1e3, "makes repeats rarer; 1: off"),
-    {.name = "repeat-last-n", .type = LOCUS_OPTION_INT, .offset = FIELD(repeat_last_n),
-     .argument = "N", .fallback = "64", .min = -1, .max = INT_MAX,
+    {.name = "repeat-last-n",
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(repeat_last_n),
+     .argument = "N",
+     .fallback = "64",
+     .min = -1,
+     .max = INT_MAX,
      .help = "how far back penalties look; -1: all the way"},
     FLOAT_OPTION("presence-penalty", presence_penalty, "0", -1e3, 1e3,
                  "off the logit of what occurred"),
     FLOAT_OPTION("frequency-penalty", frequency_penalty, "0", -1e3, 1e3,
                  "the same, as often as it occurred"),
-    {.name = "logit-bias", .type = LOCUS_OPTION_TEXTS, .offset = FIELD(biases), .argument = "ID=B",
+    {.name = "logit-bias",
+     .type = LOCUS_OPTION_TEXTS,
+     .offset = FIELD(biases),
+     .argument = "ID=B",
      .help = "adds B to a token's logit; -inf bans it (repeats)"},
-    {.name = "samplers", .type = LOCUS_OPTION_TEXT, .offset = FIELD(samplers), .argument = "LIST",
+    {.name = "samplers",
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(samplers),
+     .argument = "LIST",
      .help = "the order, by default\n"
              "                                  penalties,top-k,typical-p,top-p,min-p,temperature"},
-    {.name = "stop", .type = LOCUS_OPTION_TEXTS, .offset = FIELD(stops), .argument = "TEXT",
+    {.name = "stop",
+     .type = LOCUS_OPTION_TEXTS,
+     .offset = FIELD(stops),
+     .argument = "TEXT",
      .help = "end before this text (repeats)"},
-    {.name = "ignore-eos", .type = LOCUS_OPTION_FLAG, .offset = FIELD(ignore_eos),
+    {.name = "ignore-eos",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(ignore_eos),
      .help = "never end the text"},
-    {.name = "no-prompt", .type = LOCUS_OPTION_FLAG, .offset = FIELD(no_prompt),
+    {.name = "no-prompt",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(no_prompt),
      .help = "print only what is new"},
-    {.name = "special", .type = LOCUS_OPTION_FLAG, .offset = FIELD(special),
+    {.name = "special",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(special),
      .help = "show special tokens (<|...|>), and parse them in the prompt"},
-    {.name = "json", .type = LOCUS_OPTION_FLAG, .offset = FIELD(json),
+    {.name = "json",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(json),
      .help = "one object: prompt, text, tokens, finish_reason, settings, timings"},
     {.name = "temp", .alias_of = "temperature"},
     {.name = "n-predict", .alias_of = "tokens"},
@@ -70,7 +115,8 @@ enum { N_STAGES = sizeof stages / sizeof *stages };
 static int refuse_stage(const char *name)
 {
     struct locus_nearest nearest = locus_nearest_begin(name);
-    for (int i = 0; i < N_STAGES; i++) locus_nearest_offer(&nearest, stages[i].name);
+    for (int i = 0; i < N_STAGES; i++)
+        locus_nearest_offer(&nearest, stages[i].name);
     if (nearest.best)
         return locus_talk_usage("generate", "--samplers: found '%s'; did you mean '%s'?", name,
                                 nearest.best);
@@ -91,7 +137,8 @@ static int read_stages(const char *list, locus_sampler_params *params)
         memcpy(name, next, length);
         name[length] = '\0';
         int found = 0;
-        while (found < N_STAGES && strcmp(stages[found].name, name) != 0) found++;
+        while (found < N_STAGES && strcmp(stages[found].name, name) != 0)
+            found++;
         if (found == N_STAGES) return refuse_stage(name);
         for (int i = 0; i < n; i++)
             if (params->stages[i] == stages[found].stage)
@@ -140,7 +187,8 @@ int locus_generate_sampling(const struct locus_generate_options *options,
     params->frequency_penalty = options->frequency_penalty;
     params->repeat_last_n = options->repeat_last_n;
     params->ignore_end = options->ignore_eos;
-    for (int i = 0; i < N_STAGES; i++) params->stages[i] = stages[i].stage;
+    for (int i = 0; i < N_STAGES; i++)
+        params->stages[i] = stages[i].stage;
     params->stages[N_STAGES] = LOCUS_STAGE_END;
     int status = options->samplers ? read_stages(options->samplers, params) : -1;
     return status < 0 ? read_biases(&options->biases, params) : status;

@@ -25,8 +25,8 @@ void locus_generate_summarise(const struct locus_generate *run)
                          : strcmp(finish, "length") == 0 ? "length reached"
                                                          : "interrupted";
     locus_talk_note("prompt %d tokens, %.1f tokens/s; generated %d tokens, %.1f tokens/s; %s",
-                    run->n_prompt, rate(n_prompt_taken(run), run->prompt_seconds),
-                    run->n_generated, rate(run->n_evaluated, run->generation_seconds), reason);
+                    run->n_prompt, rate(n_prompt_taken(run), run->prompt_seconds), run->n_generated,
+                    rate(run->n_evaluated, run->generation_seconds), reason);
 }
 
 static const char *cache_name(enum locus_cache_type type)

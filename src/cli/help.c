@@ -28,8 +28,9 @@ int locus_help_command(const struct locus_command *command)
     locus_buffer_printf(&out, "\nOptions of every command:\n");
     locus_options_describe(locus_common_options, command->runs_session ? NULL : "help", &out);
     if (!command->runs_session)
-        locus_buffer_printf(&out, "  The options of generate's session (--threads and the like) are "
-                                  "accepted and change nothing.\n");
+        locus_buffer_printf(&out,
+                            "  The options of generate's session (--threads and the like) are "
+                            "accepted and change nothing.\n");
     if (command->details) locus_buffer_printf(&out, "\n%s\n", command->details);
     return locus_stdout_finish(&out);
 }
@@ -37,18 +38,20 @@ int locus_help_command(const struct locus_command *command)
 int locus_help_overview(void)
 {
     struct locus_buffer out = {0};
-    locus_buffer_printf(&out, "locus %s: runs GPT models, with the position scheme of your choice\n\n"
-                              "usage: locus COMMAND [options]\n       locus --version\n\nCommands:\n",
+    locus_buffer_printf(&out,
+                        "locus %s: runs GPT models, with the position scheme of your choice\n\n"
+                        "usage: locus COMMAND [options]\n       locus --version\n\nCommands:\n",
                         locus_version());
     for (size_t i = 0; locus_command_at(i); i++)
         locus_buffer_printf(&out, "  %-10s  %s\n", locus_command_at(i)->name,
                             locus_command_at(i)->summary);
     locus_buffer_printf(&out, "\nOptions of every command:\n");
     locus_options_describe(locus_common_options, NULL, &out);
-    locus_buffer_printf(&out, "\nAn option may be cut short as long as only one can be meant. Results "
-                              "go to stdout, all talk to stderr.\nExit status: 0 done, 1 it failed, 2 "
-                              "wrong usage, 130 interrupted.\n\n"
-                              "Try: locus generate -p \"Once upon a time\"\n");
+    locus_buffer_printf(&out,
+                        "\nAn option may be cut short as long as only one can be meant. Results "
+                        "go to stdout, all talk to stderr.\nExit status: 0 done, 1 it failed, 2 "
+                        "wrong usage, 130 interrupted.\n\n"
+                        "Try: locus generate -p \"Once upon a time\"\n");
     return locus_stdout_finish(&out);
 }
 

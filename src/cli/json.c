@@ -28,12 +28,18 @@ static void write_string(struct locus_buffer *out, const char *bytes, size_t n_b
     for (size_t i = 0; i < n_bytes;) {
         size_t length = locus_utf8_character(bytes + i, n_bytes - i);
         unsigned char c = (unsigned char)bytes[i];
-        if (length == 0) locus_buffer_printf(out, "\\ufffd");
-        else if (c == '"' || c == '\\') locus_buffer_printf(out, "\\%c", c);
-        else if (c == '\n') locus_buffer_printf(out, "\\n");
-        else if (c == '\t') locus_buffer_printf(out, "\\t");
-        else if (c < 0x20 || c == 0x7F) locus_buffer_printf(out, "\\u%04x", c);
-        else locus_buffer_append(out, bytes + i, length);
+        if (length == 0)
+            locus_buffer_printf(out, "\\ufffd");
+        else if (c == '"' || c == '\\')
+            locus_buffer_printf(out, "\\%c", c);
+        else if (c == '\n')
+            locus_buffer_printf(out, "\\n");
+        else if (c == '\t')
+            locus_buffer_printf(out, "\\t");
+        else if (c < 0x20 || c == 0x7F)
+            locus_buffer_printf(out, "\\u%04x", c);
+        else
+            locus_buffer_append(out, bytes + i, length);
         i += length ? length : 1;
     }
     locus_buffer_append(out, "\"", 1);
@@ -99,8 +105,10 @@ void locus_json_float(struct locus_json *json, const char *key, float value)
 void locus_json_measure(struct locus_json *json, const char *key, double value)
 {
     begin_value(json, key);
-    if (isfinite(value)) locus_buffer_printf(json->out, "%.3f", value);
-    else locus_buffer_printf(json->out, "null");
+    if (isfinite(value))
+        locus_buffer_printf(json->out, "%.3f", value);
+    else
+        locus_buffer_printf(json->out, "null");
 }
 
 void locus_json_bool(struct locus_json *json, const char *key, bool value)

@@ -9,7 +9,8 @@ struct locus_json {
     bool comma; /* the next value comes after another */
 };
 
-/* `key` is NULL inside an array and for the outermost value. `bracket` is '{' or '[', '}' or ']'. */
+/* `key` is NULL inside an array and for the outermost value. `bracket` is '{' or '[', '}' or ']'.
+ */
 void locus_json_open(struct locus_json *json, const char *key, char bracket);
 void locus_json_close(struct locus_json *json, char bracket);
 

@@ -8,8 +8,8 @@
 #include "cli/talk.h"
 
 static const struct locus_command *const commands[] = {
-    &locus_command_generate,  &locus_command_inspect, &locus_command_tokenize,
-    &locus_command_positions, &locus_command_help,
+    &locus_command_generate,
+    &locus_command_help,
 };
 
 const struct locus_command *locus_command_at(size_t index)
@@ -27,7 +27,8 @@ const struct locus_command *locus_command_find(const char *name)
 int locus_command_unknown(const char *name)
 {
     struct locus_nearest nearest = locus_nearest_begin(name);
-    for (size_t i = 0; locus_command_at(i); i++) locus_nearest_offer(&nearest, commands[i]->name);
+    for (size_t i = 0; locus_command_at(i); i++)
+        locus_nearest_offer(&nearest, commands[i]->name);
     if (*name == '-')
         return locus_talk_usage(NULL, "found '%s' where the command is expected", name);
     if (!nearest.best) return locus_talk_usage(NULL, "unknown command '%s'", name);

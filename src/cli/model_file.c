@@ -48,7 +48,8 @@ char *locus_model_file(const struct locus_common *common, int *status)
     /* Beside the folder of the program: of a build first, of an installation next. */
     char *built = join(folder, "models/tales.gguf");
     char *installed = join(folder, "share/locus/models/tales.gguf");
-    if (!built || !installed) *status = locus_talk_error("out of memory for the model's path");
+    if (!built || !installed)
+        *status = locus_talk_error("out of memory for the model's path");
     else if (access(built, F_OK) != 0 && access(installed, F_OK) != 0)
         *status = locus_talk_error("no model: neither %s nor %s is there; give one with -m FILE or "
                                    "$LOCUS_MODEL",

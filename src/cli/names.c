@@ -15,13 +15,15 @@ static size_t smaller(size_t a, size_t b)
 static size_t edit_distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
     size_t rows[3][LONGEST + 1]; /* the last three rows of the table, in turn */
-    for (size_t j = 0; j <= n_b; j++) rows[0][j] = j;
+    for (size_t j = 0; j <= n_b; j++)
+        rows[0][j] = j;
     for (size_t i = 1; i <= n_a; i++) {
         size_t *row = rows[i % 3];
         const size_t *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= n_b; j++) {
-            row[j] = smaller(above[j - 1] + (a[i - 1] != b[j - 1]), smaller(above[j], row[j - 1]) + 1);
+            row[j] =
+                smaller(above[j - 1] + (a[i - 1] != b[j - 1]), smaller(above[j], row[j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 row[j] = smaller(row[j], before[j - 2] + 1);
         }

@@ -16,35 +16,80 @@
 
 /* Help for commands without a session stops after "help". */
 const struct locus_option locus_common_options[] = {
-    {.name = "model", .letter = 'm', .type = LOCUS_OPTION_TEXT, .offset = FIELD(model),
-     .argument = "FILE", .help = "GGUF checkpoint (default: $LOCUS_MODEL, else models/tales.gguf)"},
-    {.name = "quiet", .letter = 'q', .type = LOCUS_OPTION_FLAG, .offset = FIELD(quiet),
+    {.name = "model",
+     .letter = 'm',
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(model),
+     .argument = "FILE",
+     .help = "GGUF checkpoint (default: $LOCUS_MODEL, else models/tales.gguf)"},
+    {.name = "quiet",
+     .letter = 'q',
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(quiet),
      .help = "only errors and warnings on stderr"},
-    {.name = "verbose", .letter = 'v', .type = LOCUS_OPTION_FLAG, .offset = FIELD(verbose),
+    {.name = "verbose",
+     .letter = 'v',
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(verbose),
      .help = "say more on stderr"},
     {.name = "help", .letter = 'h', .type = LOCUS_OPTION_HELP, .help = "print this, and end"},
-    {.name = "position", .letter = 'P', .type = LOCUS_OPTION_TEXT, .offset = FIELD(position),
-     .argument = "SPEC", .help = "position scheme in place of the model's; see 'locus positions'"},
-    {.name = "attention", .letter = 'A', .type = LOCUS_OPTION_CHOICE, .offset = FIELD(attention),
-     .argument = "SPEC", .fallback = "full", .choices = "full",
+    {.name = "position",
+     .letter = 'P',
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(position),
+     .argument = "SPEC",
+     .help = "position scheme in place of the model's; see 'locus positions'"},
+    {.name = "attention",
+     .letter = 'A',
+     .type = LOCUS_OPTION_CHOICE,
+     .offset = FIELD(attention),
+     .argument = "SPEC",
+     .fallback = "full",
+     .choices = "full",
      .help = "which keys a token sees: full"},
-    {.name = "threads", .letter = 't', .type = LOCUS_OPTION_INT, .offset = FIELD(n_threads),
-     .argument = "N", .min = 1, .max = 4096,
+    {.name = "threads",
+     .letter = 't',
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(n_threads),
+     .argument = "N",
+     .min = 1,
+     .max = 4096,
      .help = "threads (default: the physical cores this process may use)"},
-    {.name = "context", .letter = 'c', .type = LOCUS_OPTION_INT, .offset = FIELD(n_context),
-     .argument = "N", .min = 1, .max = INT_MAX,
+    {.name = "context",
+     .letter = 'c',
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(n_context),
+     .argument = "N",
+     .min = 1,
+     .max = INT_MAX,
      .help = "positions the session can hold (default: what the job needs)"},
-    {.name = "batch", .letter = 'b', .type = LOCUS_OPTION_INT, .offset = FIELD(n_batch),
-     .argument = "N", .fallback = "512", .min = 1, .max = INT_MAX,
+    {.name = "batch",
+     .letter = 'b',
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(n_batch),
+     .argument = "N",
+     .fallback = "512",
+     .min = 1,
+     .max = INT_MAX,
      .help = "tokens a forward pass; changes speed, never the result"},
-    {.name = "cache-type", .type = LOCUS_OPTION_CHOICE, .offset = FIELD(cache_type),
-     .argument = "TYPE", .choices = "f32|f16|q8_0",
+    {.name = "cache-type",
+     .type = LOCUS_OPTION_CHOICE,
+     .offset = FIELD(cache_type),
+     .argument = "TYPE",
+     .choices = "f32|f16|q8_0",
      .help = "f32, f16 or q8_0 (default: f32 for F32 checkpoints, else f16)"},
-    {.name = "kernels", .type = LOCUS_OPTION_CHOICE, .offset = FIELD(kernels), .argument = "NAME",
+    {.name = "kernels",
+     .type = LOCUS_OPTION_CHOICE,
+     .offset = FIELD(kernels),
+     .argument = "NAME",
      .choices = "reference|avx2|avx512|neon",
      .help = "reference, avx2, avx512 or neon (default: the best this CPU has)"},
-    {.name = "seed", .type = LOCUS_OPTION_SEED, .offset = FIELD(seed), .given = FIELD(seed_given),
-     .argument = "N", .help = "any 64-bit number (default: drawn and printed)"},
+    {.name = "seed",
+     .type = LOCUS_OPTION_SEED,
+     .offset = FIELD(seed),
+     .given = FIELD(seed_given),
+     .argument = "N",
+     .help = "any 64-bit number (default: drawn and printed)"},
     {.name = "ctx-size", .alias_of = "context"},
     {.name = "batch-size", .alias_of = "batch"},
     {.name = NULL},
@@ -98,8 +143,10 @@ static const struct locus_option *find_value(const struct parser *parser, int va
 /* "-n (--tokens)" or "--top-k". */
 static const char *spell(const struct locus_option *option, char out[64])
 {
-    if (option->letter) snprintf(out, 64, "-%c (--%s)", option->letter, option->name);
-    else snprintf(out, 64, "--%s", option->name);
+    if (option->letter)
+        snprintf(out, 64, "-%c (--%s)", option->letter, option->name);
+    else
+        snprintf(out, 64, "--%s", option->name);
     return out;
 }
 
@@ -125,8 +172,10 @@ static int refuse_choice(const char *command, const struct locus_option *option,
     char name[64], known[128];
     size_t n = 0;
     for (const char *c = option->choices; *c && n + 3 < sizeof known; c++) {
-        if (*c == '|') known[n++] = ',', known[n++] = ' ';
-        else known[n++] = *c;
+        if (*c == '|')
+            known[n++] = ',', known[n++] = ' ';
+        else
+            known[n++] = *c;
     }
     known[n] = '\0';
     return locus_talk_usage(command, "%s: found '%s', known: %s", spell(option, name), text, known);
@@ -210,7 +259,8 @@ static int refuse_long(const struct parser *parser, const char *text)
     else if (nearest.best)
         status = locus_talk_usage(command, "unknown option '--%s'; did you mean '--%s'?", name,
                                   nearest.best);
-    else status = locus_talk_usage(command, "unknown option '--%s'", name);
+    else
+        status = locus_talk_usage(command, "unknown option '--%s'", name);
     locus_buffer_free(&matches);
     return status;
 }
@@ -249,7 +299,8 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
                                       option->argument);
         } else if (optind > at && strncmp(argv[optind - 1], "--", 2) == 0) {
             status = refuse_long(&parser, argv[optind - 1]);
-        } else status = locus_talk_usage(command->name, "unknown option '-%c'", optopt);
+        } else
+            status = locus_talk_usage(command->name, "unknown option '-%c'", optopt);
     }
     *first_operand = optind;
     if (status < 0 && optind < argc && !command->takes_operands)

@@ -37,7 +37,8 @@ struct locus_option {
     double min, max;      /* INT and FLOAT; both 0: any */
     const char *choices;  /* CHOICE: "f32|f16|q8_0" */
     const char *help;     /* one line; NULL: accepted, not listed */
-    const char *alias_of; /* another spelling of this option, and nothing else is set but the name */
+    const char
+        *alias_of; /* another spelling of this option, and nothing else is set but the name */
 };
 
 /* What every command takes. */
@@ -68,7 +69,8 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
                         int *first_operand);
 void locus_options_release(const struct locus_command *command, void *values);
 
-/* Appends the lines of a table's listed options; `last` ends it early after that option, or NULL. */
+/* Appends the lines of a table's listed options; `last` ends it early after that option, or NULL.
+ */
 void locus_options_describe(const struct locus_option *options, const char *last,
                             struct locus_buffer *out);
 

@@ -16,8 +16,10 @@ static int read_all(int descriptor, struct locus_buffer *prompt)
     for (;;) {
         ssize_t n = read(descriptor, chunk, sizeof chunk);
         if (n == 0) return prompt->failed ? ENOMEM : 0;
-        if (n > 0) locus_buffer_append(prompt, chunk, (size_t)n);
-        else if (errno != EINTR || locus_interrupted()) return errno;
+        if (n > 0)
+            locus_buffer_append(prompt, chunk, (size_t)n);
+        else if (errno != EINTR || locus_interrupted())
+            return errno;
         if (prompt->failed) return ENOMEM;
     }
 }

@@ -44,7 +44,8 @@ static size_t stop_begun(const struct locus_stream *stream)
         const char *stop = stream->stops->items[i];
         size_t n = strlen(stop) - 1;
         if (n > held->length) n = held->length;
-        while (n > longest && memcmp(held->bytes + held->length - n, stop, n) != 0) n--;
+        while (n > longest && memcmp(held->bytes + held->length - n, stop, n) != 0)
+            n--;
         if (n > longest) longest = n;
     }
     return longest;

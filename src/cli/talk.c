@@ -51,9 +51,9 @@ bool locus_stdout_write(const void *bytes, size_t n_bytes, int *status)
         ssize_t n = write(STDOUT_FILENO, next, n_bytes);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
-            *status = errno == EPIPE ? LOCUS_EXIT_DONE
-                                     : locus_talk_error("can't write to standard output: %s",
-                                                        strerror(errno));
+            *status = errno == EPIPE
+                          ? LOCUS_EXIT_DONE
+                          : locus_talk_error("can't write to standard output: %s", strerror(errno));
             return false;
         }
         next += n;
@@ -65,8 +65,10 @@ bool locus_stdout_write(const void *bytes, size_t n_bytes, int *status)
 int locus_stdout_finish(struct locus_buffer *buffer)
 {
     int status = LOCUS_EXIT_DONE;
-    if (buffer->failed) status = locus_talk_error("out of memory for the output");
-    else locus_stdout_write(buffer->bytes, buffer->length, &status);
+    if (buffer->failed)
+        status = locus_talk_error("out of memory for the output");
+    else
+        locus_stdout_write(buffer->bytes, buffer->length, &status);
     locus_buffer_free(buffer);
     return status;
 }

@@ -20,7 +20,7 @@ size_t locus_attend_floats(const struct locus_session *session)
 static int first_slot(const struct locus_config *config, int layer, int slot)
 {
     bool local = config->window > 0 &&
-                 !(config->window_every > 0 && (layer + 1) % config->window_every == 0);
+                 (config->window_every <= 1 || (layer + 1) % config->window_every == 0);
     return local && slot >= config->window ? slot - config->window + 1 : 0;
 }
 
@@ -38,18 +38,18 @@ static void attend_row(struct locus_session *session, int layer, int head, int r
     const int slot = session->length + row, first = first_slot(config, layer, slot);
     float *scores = scratch, *mix = scores + LOCUS_KEY_BLOCK, *bias_scratch = mix + head_dim;
     struct locus_softmax softmax = {.max = -INFINITY};
-    for (size_t d = 0; d < head_dim; d++) mix[d] = 0;
+    for (size_t d = 0; d < head_dim; d++)
+        mix[d] = 0;
     for (int block = first / LOCUS_KEY_BLOCK; block <= slot / LOCUS_KEY_BLOCK; block++) {
         const int start = block * LOCUS_KEY_BLOCK;
         const int from = first > start ? first - start : 0;
         const int end = slot + 1 - start < LOCUS_KEY_BLOCK ? slot + 1 - start : LOCUS_KEY_BLOCK;
         const size_t panel = (size_t)start / LOCUS_KEY_PANEL;
         kernels->scores(cache->format, scores, q, keys + panel * cache->key_panel_bytes,
-                        config->head_dim, (end - 1) / LOCUS_KEY_PANEL + 1,
-                        config->attention_scale);
+                        config->head_dim, (end - 1) / LOCUS_KEY_PANEL + 1, config->attention_scale);
         locus_position_bias(&session->position, layer, head, q, session->first_position + slot,
-                            session->first_position + start + from, NULL, end - from,
-                            scores + from, bias_scratch);
+                            session->first_position + start + from, NULL, end - from, scores + from,
+                            bias_scratch);
         kernels->mix(cache->format, &softmax, mix, scores,
                      values + (size_t)start * cache->value_row_bytes, config->head_dim, from, end);
     }

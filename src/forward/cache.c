@@ -68,7 +68,8 @@ static void put_key(const struct locus_cache *cache, unsigned char *panel, int l
     float *floats = (float *)(void *)panel;
     uint16_t *halves = (uint16_t *)(void *)panel;
     if (cache->format == LOCUS_FORMAT_F32)
-        for (int d = 0; d < head_dim; d++) floats[d * LOCUS_KEY_PANEL + lane] = k[d];
+        for (int d = 0; d < head_dim; d++)
+            floats[d * LOCUS_KEY_PANEL + lane] = k[d];
     else if (cache->format == LOCUS_FORMAT_F16)
         for (int d = 0; d < head_dim; d++)
             halves[d * LOCUS_KEY_PANEL + lane] = locus_float_to_half(k[d]);
@@ -80,7 +81,8 @@ static void put_key(const struct locus_cache *cache, unsigned char *panel, int l
             int first = b * LOCUS_BLOCK, n = head_dim - first;
             if (n > LOCUS_BLOCK) n = LOCUS_BLOCK;
             floats[b * LOCUS_KEY_PANEL + lane] = quantize_short(q, k + first, n);
-            for (int d = 0; d < n; d++) out[(first + d) * LOCUS_KEY_PANEL + lane] = q[d];
+            for (int d = 0; d < n; d++)
+                out[(first + d) * LOCUS_KEY_PANEL + lane] = q[d];
         }
     }
 }
@@ -90,9 +92,11 @@ static void put_value(const struct locus_cache *cache, unsigned char *row, const
     const int head_dim = cache->head_dim;
     float *floats = (float *)(void *)row;
     uint16_t *halves = (uint16_t *)(void *)row;
-    if (cache->format == LOCUS_FORMAT_F32) memcpy(row, v, (size_t)head_dim * sizeof *v);
+    if (cache->format == LOCUS_FORMAT_F32)
+        memcpy(row, v, (size_t)head_dim * sizeof *v);
     else if (cache->format == LOCUS_FORMAT_F16)
-        for (int d = 0; d < head_dim; d++) halves[d] = locus_float_to_half(v[d]);
+        for (int d = 0; d < head_dim; d++)
+            halves[d] = locus_float_to_half(v[d]);
     else {
         int n_blocks = locus_cache_blocks(head_dim);
         int8_t *out = (int8_t *)(floats + n_blocks);

@@ -75,12 +75,8 @@ static struct locus_activations prepare(const struct pass *pass, const float *x,
 static void project(const struct pass *pass, const struct locus_linear *linear,
                     struct locus_activations in, float *out, int n, bool add)
 {
-    const struct locus_matmul op = {.out = out,
-                                    .in = in,
-                                    .weight = &linear->weight,
-                                    .bias = linear->bias,
-                                    .n = n,
-                                    .add = add};
+    const struct locus_matmul op = {
+        .out = out, .in = in, .weight = &linear->weight, .bias = linear->bias, .n = n, .add = add};
     pass->session->kernels->matmul(&op, pass->thread, pass->n_threads);
 }
 
@@ -95,12 +91,14 @@ static void embed(const struct pass *pass)
         float *row = session->x + (size_t)i * n_embd;
         locus_weight_row(&model->embedding, pass->tokens[i], row);
         if (config->embedding_scale != 1)
-            for (size_t c = 0; c < n_embd; c++) row[c] *= config->embedding_scale;
+            for (size_t c = 0; c < n_embd; c++)
+                row[c] *= config->embedding_scale;
         session->positions[i] = first_position + i;
     }
     locus_threads_barrier();
     if (pass->thread == 0)
-        locus_position_embed(&session->position, pass->tokens, session->x, first_position, pass->n);
+        locus_position_embed(&session->position, pass->tokens, session->x, first_position, pass->n,
+                             NULL);
     locus_threads_barrier();
     if (config->embedding_norm) {
         norm_rows(pass, &model->embedding_norm, session->x, session->x, pass->n);
@@ -134,8 +132,10 @@ static void rotate_and_cache(const struct pass *pass, int layer)
         clip(v, n * kv_width, config->clip_qkv);
     }
     const int *positions = session->positions + first;
-    locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, config->n_head, positions, n);
-    locus_position_rotate(&session->position, layer, LOCUS_KEY, k, config->n_head_kv, positions, n);
+    locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, config->n_head, positions, n,
+                          -1);
+    locus_position_rotate(&session->position, layer, LOCUS_KEY, k, config->n_head_kv, positions, n,
+                          -1);
     for (int i = 0; i < n; i++)
         locus_cache_put(&session->cache, layer, session->length + first + i,
                         k + (size_t)i * (size_t)kv_width, v + (size_t)i * (size_t)kv_width);
@@ -172,9 +172,10 @@ static void mlp(const struct pass *pass, int index, const float *in)
     const struct locus_config *config = &session->model->config;
     const struct locus_layer *layer = &session->model->layers[index];
     const int n = pass->n;
-    struct locus_activations input = prepare(
-        pass, in, n, config->n_embd,
-        quantised(&layer->up) || (config->gated && quantised(&layer->gate)));
+    struct locus_activations input =
+        prepare(pass, in, n, config->n_embd,
+                quantised(&layer->up) || (config->gated && quantised(&layer->gate)));
+    float *hidden = config->gated ? session->gate : session->up;
     project(pass, &layer->up, input, session->up, n, false);
     if (config->gated) project(pass, &layer->gate, input, session->gate, n, false);
     locus_threads_barrier();
@@ -182,13 +183,13 @@ static void mlp(const struct pass *pass, int index, const float *in)
     const size_t first = share * (size_t)pass->thread;
     const size_t end = pass->thread + 1 == pass->n_threads ? width : first + share;
     for (size_t i = 0; i < (size_t)n; i++) {
-        float *up = session->up + i * width + first;
-        const float *gate = config->gated ? session->gate + i * width + first : up;
-        session->kernels->activate(config->activation, up, gate, config->gated ? up : NULL,
+        float *row = hidden + i * width + first;
+        session->kernels->activate(config->activation, row, row,
+                                   config->gated ? session->up + i * width + first : NULL,
                                    (int)(end - first));
     }
     locus_threads_barrier();
-    input = prepare(pass, session->up, n, config->n_ff, quantised(&layer->down));
+    input = prepare(pass, hidden, n, config->n_ff, quantised(&layer->down));
     project(pass, &layer->down, input, session->x, n, true);
     locus_threads_barrier();
 }
@@ -264,9 +265,12 @@ static void worker(void *context, int thread, int n_threads)
     pass.n_threads = n_threads;
     embed(&pass);
     for (int layer = 0; layer < config->n_layer; layer++)
-        if (config->norm_position == LOCUS_NORM_POST) layer_post(&pass, layer);
-        else if (config->parallel_residual) layer_parallel(&pass, layer);
-        else layer_pre(&pass, layer);
+        if (config->norm_position == LOCUS_NORM_POST)
+            layer_post(&pass, layer);
+        else if (config->parallel_residual)
+            layer_parallel(&pass, layer);
+        else
+            layer_pre(&pass, layer);
     logits(&pass);
 }
 

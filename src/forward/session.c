@@ -14,8 +14,7 @@ enum { DEFAULT_BATCH = 512 };
 
 /* Resolves the SPEC for a session of `capacity` positions. */
 static enum locus_status set_position(struct locus_session *session,
-                                      const struct locus_session_params *params,
-                                      locus_error *error)
+                                      const struct locus_session_params *params, locus_error *error)
 {
     const struct locus_config *config = &session->model->config;
     const struct locus_position_env env = {
@@ -32,8 +31,8 @@ static enum locus_status set_position(struct locus_session *session,
     };
     const char *text = params->position;
     if (!text && params->scheme) text = params->scheme->name;
-    enum locus_status status = locus_position_resolve(&session->position.spec, text,
-                                                      config->position, params->scheme, &env, error);
+    enum locus_status status = locus_position_resolve(
+        &session->position.spec, text, config->position, params->scheme, &env, error);
     if (status) {
         session->position.spec.scheme = NULL;
         return status;
@@ -52,17 +51,19 @@ static enum locus_status limit_capacity(struct locus_session *session, bool aske
     int max = locus_position_max_positions(&session->position);
     if (max == 0 || session->capacity <= max - session->first_position) return LOCUS_OK;
     if (asked || max <= session->first_position)
-        return locus_fail(error, LOCUS_ERROR_POSITION,
-                          "position %s has %d positions, the session needs %lld",
-                          session->position_text, max,
-                          (long long)session->first_position + session->capacity);
+        return locus_fail(
+            error, LOCUS_ERROR_POSITION, "position %s has %d positions, the session needs %lld",
+            session->position_text, max, (long long)session->first_position + session->capacity);
     session->capacity = max - session->first_position;
     return LOCUS_OK;
 }
 
 /* ---- scratch ------------------------------------------------------------------------------ */
 
-static int max_int(int a, int b) { return a > b ? a : b; }
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
 
 static enum locus_status allocate(struct locus_session *session, locus_error *error)
 {
@@ -185,12 +186,12 @@ void locus_session_free(locus_session *session)
     if (!session) return;
     locus_position_free(&session->position);
     locus_cache_free(&session->cache);
-    void *blocks[] = {session->x,      session->normed,       session->mlp_normed,
-                      session->q,      session->k,            session->v,
-                      session->gate,   session->up,           session->attended,
-                      session->quants, session->quant_scales, session->positions,
-                      session->threads, session->logits};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) locus_aligned_free(blocks[i]);
+    void *blocks[] = {session->x,        session->normed, session->mlp_normed,   session->q,
+                      session->k,        session->v,      session->gate,         session->up,
+                      session->attended, session->quants, session->quant_scales, session->positions,
+                      session->threads,  session->logits};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        locus_aligned_free(blocks[i]);
     free(session->position_text);
     free(session);
 }
@@ -236,7 +237,10 @@ enum locus_status locus_session_eval(locus_session *session, const int32_t *toke
     return LOCUS_OK;
 }
 
-float *locus_session_logits(locus_session *session) { return session->logits; }
+float *locus_session_logits(locus_session *session)
+{
+    return session->logits;
+}
 
 enum locus_status locus_session_rewind(locus_session *session, int n_keep, locus_error *error)
 {
@@ -248,15 +252,30 @@ enum locus_status locus_session_rewind(locus_session *session, int n_keep, locus
     return LOCUS_OK;
 }
 
-int locus_session_length(const locus_session *session) { return session->length; }
+int locus_session_length(const locus_session *session)
+{
+    return session->length;
+}
 
-int locus_session_capacity(const locus_session *session) { return session->capacity; }
+int locus_session_capacity(const locus_session *session)
+{
+    return session->capacity;
+}
 
-int locus_session_n_threads(const locus_session *session) { return session->n_threads; }
+int locus_session_n_threads(const locus_session *session)
+{
+    return session->n_threads;
+}
 
-const char *locus_session_position(const locus_session *session) { return session->position_text; }
+const char *locus_session_position(const locus_session *session)
+{
+    return session->position_text;
+}
 
-const char *locus_session_kernels(const locus_session *session) { return session->kernels->name; }
+const char *locus_session_kernels(const locus_session *session)
+{
+    return session->kernels->name;
+}
 
 enum locus_cache_type locus_session_cache_type(const locus_session *session)
 {

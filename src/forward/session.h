@@ -21,18 +21,18 @@ struct locus_session {
     int length; /* tokens held: slots 0 .. length-1 */
 
     /* Scratch of one chunk of at most n_batch tokens. */
-    float *x;              /* [n, n_embd]: the residual stream */
-    float *normed;         /* [n, n_embd] */
-    float *mlp_normed;     /* [n, n_embd]: parallel residual only */
-    float *q, *k, *v;      /* [n, n_head * head_dim], twice [n, n_head_kv * head_dim] */
-    float *attended;       /* [n, n_head * head_dim] */
-    float *gate, *up;      /* [n, n_ff]; gate: gated only */
-    int8_t *quants;        /* [n, widest]: a matrix product's input, quantised */
-    float *quant_scales;   /* [n, widest / 32] */
-    int *positions;        /* [n] */
-    float *threads;        /* [n_threads, thread_floats]: attention's scratch */
+    float *x;            /* [n, n_embd]: the residual stream */
+    float *normed;       /* [n, n_embd] */
+    float *mlp_normed;   /* [n, n_embd]: parallel residual only */
+    float *q, *k, *v;    /* [n, n_head * head_dim], twice [n, n_head_kv * head_dim] */
+    float *attended;     /* [n, n_head * head_dim] */
+    float *gate, *up;    /* [n, n_ff]; gate: gated only */
+    int8_t *quants;      /* [n, widest]: a matrix product's input, quantised */
+    float *quant_scales; /* [n, widest / 32] */
+    int *positions;      /* [n] */
+    float *threads;      /* [n_threads, thread_floats]: attention's scratch */
     size_t thread_floats;
-    float *logits;         /* [n_vocab] of the last token */
+    float *logits; /* [n_vocab] of the last token */
 };
 
 /* One forward pass over n <= n_batch tokens, appended to the cache. Logits of the last n_rows go to

@@ -1,4 +1,5 @@
-/* AVX-512: the operations of lanes.h, compiled for CPUs with it (the Makefile's flags for this file). */
+/* AVX-512: the operations of lanes.h, compiled for CPUs with it (the Makefile's flags for this
+ * file). */
 #if defined(__x86_64__)
 #define KERNEL_SET locus_kernels_avx512
 #define KERNEL_NAME "avx512"

@@ -1,7 +1,10 @@
 /* Which kernel set runs: the best this CPU has, or the one asked for. See kernels.h. */
 #include "kernels/kernels.h"
 
-static bool always(void) { return true; }
+static bool always(void)
+{
+    return true;
+}
 
 #if defined(__x86_64__)
 static bool has_avx2(void)

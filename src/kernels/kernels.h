@@ -73,9 +73,9 @@ void locus_weight_row(const struct locus_weight *weight, int row, float *out);
 /* Rows of activations. Quantised weights multiply `q` and `scales` (locus_quantize_row), the others
  * `x`. */
 struct locus_activations {
-    const float *x;       /* [n, cols] */
-    const int8_t *q;      /* [n, cols] */
-    const float *scales;  /* [n, cols / 32] */
+    const float *x;      /* [n, cols] */
+    const int8_t *q;     /* [n, cols] */
+    const float *scales; /* [n, cols / 32] */
 };
 
 /* out[n, rows] = activations[n, cols] . weight[rows, cols]^T + bias[rows], or that added to out. */
@@ -115,7 +115,7 @@ struct locus_kernels {
     const char *name;
     void (*matmul)(const struct locus_matmul *op, int thread, int n_threads);
     void (*norm)(const struct locus_norm *norm, float *out, const float *x, int n);
-    /* out[n] = activation(gate[n]), times up[n] unless up is NULL; may be in place. */
+    /* out[n] = activation(gate[n]), times up[n] unless up is NULL; out may be gate, not up. */
     void (*activate)(enum locus_activation kind, float *out, const float *gate, const float *up,
                      int n);
     /* scores[n_panels * 16] = (q[head_dim] . keys) * scale; keys: panels as cache.h lays them. */
@@ -130,7 +130,10 @@ struct locus_kernels {
 };
 
 /* Values of a quantised cached row share a scale in blocks of 32; the last may be shorter. */
-static inline int locus_cache_blocks(int head_dim) { return (head_dim - 1) / LOCUS_BLOCK + 1; }
+static inline int locus_cache_blocks(int head_dim)
+{
+    return (head_dim - 1) / LOCUS_BLOCK + 1;
+}
 
 static inline size_t locus_key_panel_bytes(enum locus_cache_format format, int head_dim)
 {

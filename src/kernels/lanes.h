@@ -60,22 +60,27 @@ INLINE void matmul_floats(const struct locus_matmul *op, enum locus_tensor_type 
     for (int p = first; p < end; p++) {
         const void *panel = (const char *)op->weight->panels + (size_t)p * panel_bytes;
         int i = 0;
-        for (; i + TILE <= op->n; i += TILE) panel_floats(op, panel, p, i, TILE, type);
-        for (; i < op->n; i++) panel_floats(op, panel, p, i, 1, type);
+        for (; i + TILE <= op->n; i += TILE)
+            panel_floats(op, panel, p, i, TILE, type);
+        for (; i < op->n; i++)
+            panel_floats(op, panel, p, i, 1, type);
     }
 }
 
 /* Integer dots of 32 columns of 16 rows with one block of activations: exact in any order. */
 INLINE void dots_q8(int32_t *dots, const struct locus_q8_panel *block, const int8_t *q)
 {
-    for (int r = 0; r < LOCUS_QUANT_PANEL; r++) dots[r] = 0;
+    for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+        dots[r] = 0;
     for (int c = 0; c < LOCUS_BLOCK; c++)
-        for (int r = 0; r < LOCUS_QUANT_PANEL; r++) dots[r] += block->q[c / 4][r][c % 4] * q[c];
+        for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+            dots[r] += block->q[c / 4][r][c % 4] * q[c];
 }
 
 INLINE void dots_q4(int32_t *dots, const struct locus_q4_panel *block, const int8_t *q)
 {
-    for (int r = 0; r < LOCUS_QUANT_PANEL; r++) dots[r] = 0;
+    for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+        dots[r] = 0;
     for (int c = 0; c < LOCUS_BLOCK / 2; c++)
         for (int r = 0; r < LOCUS_QUANT_PANEL; r++) {
             int byte = block->q[c / 4][r][c % 4];
@@ -97,8 +102,10 @@ INLINE void matmul_quants(const struct locus_matmul *op, enum locus_tensor_type 
                 size_t at = (size_t)p * blocks + b, in = (size_t)i * blocks + b;
                 const uint16_t *scales = type == LOCUS_Q8_0 ? q8[at].scale : q4[at].scale;
                 int32_t dots[LOCUS_QUANT_PANEL];
-                if (type == LOCUS_Q8_0) dots_q8(dots, &q8[at], op->in.q + in * LOCUS_BLOCK);
-                else dots_q4(dots, &q4[at], op->in.q + in * LOCUS_BLOCK);
+                if (type == LOCUS_Q8_0)
+                    dots_q8(dots, &q8[at], op->in.q + in * LOCUS_BLOCK);
+                else
+                    dots_q4(dots, &q4[at], op->in.q + in * LOCUS_BLOCK);
                 for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
                     chain[r] = fmaf((float)dots[r],
                                     locus_half_to_float(scales[r]) * op->in.scales[in], chain[r]);
@@ -140,9 +147,11 @@ enum { SUMS = LOCUS_KEY_PANEL }; /* a true reduction goes through 16 partial sum
 INLINE float tree_sum(const float *sums)
 {
     float level[SUMS];
-    for (int s = 0; s < SUMS; s++) level[s] = sums[s];
+    for (int s = 0; s < SUMS; s++)
+        level[s] = sums[s];
     for (int width = SUMS / 2; width > 0; width /= 2)
-        for (int s = 0; s < width; s++) level[s] = level[s] + level[s + width];
+        for (int s = 0; s < width; s++)
+            level[s] = level[s] + level[s + width];
     return level[0];
 }
 
@@ -151,8 +160,10 @@ static float sum_values(const float *x, int n)
     float sums[SUMS] = {0};
     int i = 0;
     for (; i + SUMS <= n; i += SUMS)
-        for (int s = 0; s < SUMS; s++) sums[s] += x[i + s];
-    for (int s = 0; i + s < n; s++) sums[s] += x[i + s];
+        for (int s = 0; s < SUMS; s++)
+            sums[s] += x[i + s];
+    for (int s = 0; i + s < n; s++)
+        sums[s] += x[i + s];
     return tree_sum(sums);
 }
 
@@ -183,7 +194,8 @@ static void norm(const struct locus_norm *norm, float *out, const float *x, int 
         for (int i = 0; i < n; i++)
             out[i] = fmaf((x[i] - mean) * factor, norm->weight[i], norm->bias[i]);
     else
-        for (int i = 0; i < n; i++) out[i] = (x[i] - mean) * factor * norm->weight[i];
+        for (int i = 0; i < n; i++)
+            out[i] = (x[i] - mean) * factor * norm->weight[i];
 }
 
 static void activate(enum locus_activation kind, float *out, const float *gate, const float *up,
@@ -191,20 +203,25 @@ static void activate(enum locus_activation kind, float *out, const float *gate, 
 {
     switch (kind) {
     case LOCUS_GELU_TANH:
-        for (int i = 0; i < n; i++) out[i] = locus_gelu_tanh(gate[i]);
+        for (int i = 0; i < n; i++)
+            out[i] = locus_gelu_tanh(gate[i]);
         break;
     case LOCUS_GELU_ERF:
-        for (int i = 0; i < n; i++) out[i] = locus_gelu_erf(gate[i]);
+        for (int i = 0; i < n; i++)
+            out[i] = locus_gelu_erf(gate[i]);
         break;
     case LOCUS_RELU:
-        for (int i = 0; i < n; i++) out[i] = gate[i] < 0 ? 0 : gate[i];
+        for (int i = 0; i < n; i++)
+            out[i] = gate[i] < 0 ? 0 : gate[i];
         break;
     case LOCUS_SILU:
-        for (int i = 0; i < n; i++) out[i] = locus_silu(gate[i]);
+        for (int i = 0; i < n; i++)
+            out[i] = locus_silu(gate[i]);
         break;
     }
     if (up)
-        for (int i = 0; i < n; i++) out[i] *= up[i];
+        for (int i = 0; i < n; i++)
+            out[i] *= up[i];
 }
 
 /* ---- attention ---------------------------------------------------------------------------- */
@@ -230,12 +247,14 @@ INLINE void scores_of(enum locus_cache_format format, float *restrict scores,
                       float scale)
 {
     for (int p = 0; p < n_panels; p++) {
-        const char *panel = (const char *)keys + (size_t)p * locus_key_panel_bytes(format, head_dim);
+        const char *panel =
+            (const char *)keys + (size_t)p * locus_key_panel_bytes(format, head_dim);
         float chain[LOCUS_KEY_PANEL] = {0};
         for (int d = 0; d < head_dim; d++) {
             float k[LOCUS_KEY_PANEL];
             load_keys(k, panel, head_dim, d, format);
-            for (int j = 0; j < LOCUS_KEY_PANEL; j++) chain[j] = fmaf(q[d], k[j], chain[j]);
+            for (int j = 0; j < LOCUS_KEY_PANEL; j++)
+                chain[j] = fmaf(q[d], k[j], chain[j]);
         }
         for (int j = 0; j < LOCUS_KEY_PANEL; j++)
             scores[p * LOCUS_KEY_PANEL + j] = chain[j] * scale;
@@ -263,7 +282,8 @@ INLINE void mix_values(enum locus_cache_format format, float *restrict mix,
                        int end)
 {
     for (int j = first; j < end; j++) {
-        const char *row = (const char *)values + (size_t)j * locus_value_row_bytes(format, head_dim);
+        const char *row =
+            (const char *)values + (size_t)j * locus_value_row_bytes(format, head_dim);
         const float *floats = (const float *)(const void *)row;
         const uint16_t *halves = (const uint16_t *)(const void *)row;
         const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim));
@@ -283,16 +303,21 @@ static void mix(enum locus_cache_format format, struct locus_softmax *softmax, f
                 float *scores, const void *values, int head_dim, int first, int end)
 {
     float max = softmax->max;
-    for (int j = first; j < end; j++) max = scores[j] > max ? scores[j] : max;
+    for (int j = first; j < end; j++)
+        max = scores[j] > max ? scores[j] : max;
     float base = max == -INFINITY ? 0 : max; /* nothing but -INFINITY yet: every weight is 0 */
     if (max > softmax->max) {
         float shrink = locus_exp(softmax->max - base);
-        for (int s = 0; s < SUMS; s++) softmax->sums[s] *= shrink;
-        for (int d = 0; d < head_dim; d++) mix[d] *= shrink;
+        for (int s = 0; s < SUMS; s++)
+            softmax->sums[s] *= shrink;
+        for (int d = 0; d < head_dim; d++)
+            mix[d] *= shrink;
         softmax->max = max;
     }
-    for (int j = first; j < end; j++) scores[j] = locus_exp(scores[j] - base);
-    for (int j = first; j < end; j++) softmax->sums[j % SUMS] += scores[j];
+    for (int j = first; j < end; j++)
+        scores[j] = locus_exp(scores[j] - base);
+    for (int j = first; j < end; j++)
+        softmax->sums[j % SUMS] += scores[j];
     switch (format) {
     case LOCUS_FORMAT_F32:
         mix_values(LOCUS_FORMAT_F32, mix, scores, values, head_dim, first, end);
@@ -309,7 +334,8 @@ static void mix(enum locus_cache_format format, struct locus_softmax *softmax, f
 static void finish(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim)
 {
     float sum = tree_sum(softmax->sums);
-    for (int d = 0; d < head_dim; d++) out[d] = mix[d] / sum;
+    for (int d = 0; d < head_dim; d++)
+        out[d] = mix[d] / sum;
 }
 
 const struct locus_kernels KERNEL_SET = {

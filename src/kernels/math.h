@@ -81,6 +81,9 @@ static inline float locus_gelu_tanh(float x)
 }
 
 /* x sigmoid(x) (Elfwing et al., 2018). */
-static inline float locus_silu(float x) { return x / (1.0f + locus_exp(-x)); }
+static inline float locus_silu(float x)
+{
+    return x / (1.0f + locus_exp(-x));
+}
 
 #endif

@@ -38,24 +38,28 @@ static void pack_lane(const struct locus_weight *weight, void *panel, int lane, 
     if (weight->type == LOCUS_F32) {
         float *out = panel;
         const float *in = row;
-        for (size_t c = 0; c < cols; c++) out[c * LOCUS_PANEL + (size_t)lane] = in[c];
+        for (size_t c = 0; c < cols; c++)
+            out[c * LOCUS_PANEL + (size_t)lane] = in[c];
     } else if (weight->type == LOCUS_F16 || weight->type == LOCUS_BF16) {
         uint16_t *out = panel;
         const uint16_t *in = row;
-        for (size_t c = 0; c < cols; c++) out[c * LOCUS_PANEL + (size_t)lane] = in[c];
+        for (size_t c = 0; c < cols; c++)
+            out[c * LOCUS_PANEL + (size_t)lane] = in[c];
     } else if (weight->type == LOCUS_Q8_0) {
         struct locus_q8_panel *out = panel;
         const struct locus_q8_0 *in = row;
         for (size_t b = 0; b < cols / LOCUS_BLOCK; b++) {
             out[b].scale[lane] = in[b].scale;
-            for (int c = 0; c < LOCUS_BLOCK; c++) out[b].q[c / 4][lane][c % 4] = in[b].q[c];
+            for (int c = 0; c < LOCUS_BLOCK; c++)
+                out[b].q[c / 4][lane][c % 4] = in[b].q[c];
         }
     } else {
         struct locus_q4_panel *out = panel;
         const struct locus_q4_0 *in = row;
         for (size_t b = 0; b < cols / LOCUS_BLOCK; b++) {
             out[b].scale[lane] = in[b].scale;
-            for (int c = 0; c < LOCUS_BLOCK / 2; c++) out[b].q[c / 4][lane][c % 4] = in[b].q[c];
+            for (int c = 0; c < LOCUS_BLOCK / 2; c++)
+                out[b].q[c / 4][lane][c % 4] = in[b].q[c];
         }
     }
 }

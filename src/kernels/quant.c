@@ -13,10 +13,12 @@ void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type ty
         memcpy(out, row, n_values * sizeof *out);
         break;
     case LOCUS_F16:
-        for (size_t i = 0; i < n_values; i++) out[i] = locus_half_to_float(halves[i]);
+        for (size_t i = 0; i < n_values; i++)
+            out[i] = locus_half_to_float(halves[i]);
         break;
     case LOCUS_BF16:
-        for (size_t i = 0; i < n_values; i++) out[i] = locus_bfloat_to_float(halves[i]);
+        for (size_t i = 0; i < n_values; i++)
+            out[i] = locus_bfloat_to_float(halves[i]);
         break;
     case LOCUS_Q8_0:
         for (size_t i = 0; i < n_values; i++) {
@@ -53,7 +55,8 @@ void locus_quantize_row(int8_t *q, float *scales, const float *x, size_t n_value
             memset(q, 0, LOCUS_BLOCK);
         } else {
             scales[b] = m / 127.0f;
-            for (int i = 0; i < LOCUS_BLOCK; i++) q[i] = (int8_t)rintf(x[i] * inverse);
+            for (int i = 0; i < LOCUS_BLOCK; i++)
+                q[i] = (int8_t)rintf(x[i] * inverse);
         }
     }
 }

@@ -68,7 +68,7 @@ struct locus_q8_0 {
 };
 
 struct locus_q4_0 {
-    uint16_t scale;              /* half */
+    uint16_t scale;             /* half */
     uint8_t q[LOCUS_BLOCK / 2]; /* low nibble: value j, high: value j + 16; both plus 8 */
 };
 

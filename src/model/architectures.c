@@ -75,8 +75,8 @@ static const struct locus_architecture table[] = {
 
 enum { N_ARCHITECTURES = sizeof table / sizeof *table };
 
-const struct locus_architecture *
-locus_architecture_find(const struct locus_checkpoint *checkpoint, locus_error *error)
+const struct locus_architecture *locus_architecture_find(const struct locus_checkpoint *checkpoint,
+                                                         locus_error *error)
 {
     const char *name;
     size_t n_bytes;
@@ -254,8 +254,8 @@ static enum locus_status read_shape(struct reader *reader, struct locus_config *
         return status;
     config->n_head_kv = config->n_head;
     config->head_dim = config->n_embd / config->n_head;
-    bool has_width = locus_checkpoint_has(reader->checkpoint,
-                                          full_key(reader, "attention.key_length"));
+    bool has_width =
+        locus_checkpoint_has(reader->checkpoint, full_key(reader, "attention.key_length"));
     if ((status = read_int(reader, "attention.head_count_kv", 1, MAX_HEADS, &config->n_head_kv)) ||
         (status = read_int(reader, "attention.key_length", 1, MAX_WIDTH, &config->head_dim)))
         return status;

@@ -42,7 +42,8 @@ static enum locus_status count_tokens(struct locus_model *model, locus_error *er
     double *types = malloc(count * sizeof *types);
     if (!types) return locus_fail_memory(error, count * sizeof *types);
     if (locus_checkpoint_array_numbers(checkpoint, "tokenizer.ggml.token_type", types))
-        while (model->n_tokens > 1 && types[model->n_tokens - 1] == UNUSED) model->n_tokens--;
+        while (model->n_tokens > 1 && types[model->n_tokens - 1] == UNUSED)
+            model->n_tokens--;
     free(types);
     return LOCUS_OK;
 }
@@ -72,7 +73,8 @@ static enum locus_status open_model(struct locus_model *model, const char *path,
     if (!(model->checkpoint = locus_checkpoint_open(path, error))) return LOCUS_ERROR_FORMAT;
     model->architecture = locus_architecture_find(model->checkpoint, error);
     if (!model->architecture) return LOCUS_ERROR_UNSUPPORTED;
-    if ((status = locus_config_read(&model->config, model->architecture, model->checkpoint, error)) ||
+    if ((status =
+             locus_config_read(&model->config, model->architecture, model->checkpoint, error)) ||
         (status = locus_model_load_weights(model, error)) ||
         (status = read_vocabulary(model, error)))
         return status;

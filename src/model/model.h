@@ -24,14 +24,14 @@ struct locus_config {
     bool embedding_norm;    /* a norm right after the embedding */
     bool parallel_residual; /* attention and MLP read the same x */
     enum locus_activation activation;
-    bool gated;             /* MLP: down(act(gate(x)) * up(x)), else down(act(up(x))) */
-    float embedding_scale;  /* token embeddings times this */
-    float attention_scale;  /* scores times this */
-    float clip_qkv;         /* q, k and v clamped to +-this; 0: not */
-    int window;             /* local layers see this many positions; 0: none */
-    int window_every;       /* layer l (from 0) is local unless (l+1) % window_every = 0 */
+    bool gated;            /* MLP: down(act(gate(x)) * up(x)), else down(act(up(x))) */
+    float embedding_scale; /* token embeddings times this */
+    float attention_scale; /* scores times this */
+    float clip_qkv;        /* q, k and v clamped to +-this; 0: not */
+    int window;            /* local layers see this many positions; 0: none */
+    int window_every;      /* of these many layers the last is local; 0 or 1: all are */
     enum locus_qkv_layout qkv_layout;
-    char position[256];     /* SPEC of the scheme it was trained with */
+    char position[256]; /* SPEC of the scheme it was trained with */
 };
 
 /* A family of checkpoints: what its metadata leaves unsaid. Keys are "<name>.<key>". */
@@ -46,8 +46,8 @@ struct locus_architecture {
 };
 
 /* The table's row for general.architecture, or NULL with the families that are known. */
-const struct locus_architecture *
-locus_architecture_find(const struct locus_checkpoint *checkpoint, locus_error *error);
+const struct locus_architecture *locus_architecture_find(const struct locus_checkpoint *checkpoint,
+                                                         locus_error *error);
 
 /* Reads and checks a checkpoint's configuration. */
 enum locus_status locus_config_read(struct locus_config *config,
@@ -85,8 +85,8 @@ struct locus_model {
     struct locus_config config;
     struct locus_weight embedding; /* [n_vocab, n_embd] */
     struct locus_norm_weights embedding_norm, output_norm;
-    struct locus_linear head;      /* [n_vocab, n_embd]; absent: tied to the embedding */
-    struct locus_layer *layers;    /* [n_layer] */
+    struct locus_linear head;   /* [n_vocab, n_embd]; absent: tied to the embedding */
+    struct locus_layer *layers; /* [n_layer] */
     struct locus_extra_tensor *extras;
     size_t n_extras;
     char name[128];

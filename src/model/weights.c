@@ -248,8 +248,8 @@ static enum locus_status load_all(struct loading *loading)
         if ((status = load_layer(loading, i))) return status;
     bool pre = config->norm_position == LOCUS_NORM_PRE;
     if ((status = load_norm(loading, "output_norm", pre, &model->output_norm)) ||
-        (status = load_linear(loading, "output", config->n_vocab, config->n_embd, false,
-                              &model->head)))
+        (status =
+             load_linear(loading, "output", config->n_vocab, config->n_embd, false, &model->head)))
         return status;
     return load_extras(loading);
 }
@@ -287,11 +287,13 @@ void locus_model_free_weights(struct locus_model *model)
         struct locus_layer *layer = &model->layers[i];
         struct locus_linear *linears[] = {&layer->q,    &layer->k,  &layer->v,   &layer->output,
                                           &layer->gate, &layer->up, &layer->down};
-        for (size_t l = 0; l < sizeof linears / sizeof *linears; l++) free_linear(linears[l]);
+        for (size_t l = 0; l < sizeof linears / sizeof *linears; l++)
+            free_linear(linears[l]);
         free_norm(&layer->attn_norm);
         free_norm(&layer->ffn_norm);
     }
     free(model->layers);
-    for (size_t i = 0; i < model->n_extras; i++) locus_aligned_free(model->extras[i].values);
+    for (size_t i = 0; i < model->n_extras; i++)
+        locus_aligned_free(model->extras[i].values);
     free(model->extras);
 }

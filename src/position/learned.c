@@ -90,8 +90,10 @@ static int find_row(const struct learned *learned, int position, float *towards_
     return (int)row;
 }
 
-static void embed(const void *state, const int32_t *tokens, float *x, int first_position, int n)
+static void embed(const void *state, const int32_t *tokens, float *x, int first_position, int n,
+                  float *rows)
 {
+    (void)rows;
     const struct learned *learned = state;
     size_t n_embd = (size_t)learned->n_embd;
     (void)tokens;

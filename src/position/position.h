@@ -61,18 +61,20 @@ static inline int locus_position_max_positions(const struct locus_position *posi
 }
 
 static inline void locus_position_embed(const struct locus_position *position,
-                                        const int32_t *tokens, float *x, int first_position, int n)
+                                        const int32_t *tokens, float *x, int first_position, int n,
+                                        float *rows)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    if (scheme->embed) scheme->embed(position->state, tokens, x, first_position, n);
+    if (scheme->embed) scheme->embed(position->state, tokens, x, first_position, n, rows);
 }
 
 static inline void locus_position_rotate(const struct locus_position *position, int layer,
                                          enum locus_position_rows which, float *rows, int n_heads,
-                                         const int *positions, int n)
+                                         const int *positions, int n, int reader)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    if (scheme->rotate) scheme->rotate(position->state, layer, which, rows, n_heads, positions, n);
+    if (scheme->rotate)
+        scheme->rotate(position->state, layer, which, rows, n_heads, positions, n, reader);
 }
 
 static inline bool locus_position_has_bias(const struct locus_position *position)

@@ -127,8 +127,9 @@ static void turn_adjacent(float *restrict x, const float *restrict cosines,
 }
 
 static void rotate(const void *state, int layer, enum locus_position_rows which, float *rows,
-                   int n_heads, const int *positions, int n)
+                   int n_heads, const int *positions, int n, int reader)
 {
+    (void)reader;
     const struct rope *rope = state;
     size_t half = (size_t)rope->dim / 2;
     (void)which;
