@@ -80,11 +80,11 @@ struct locus_position_scheme {
      * and a rewind drops them. */
     int (*row_floats)(const void *state);
     /* OPTIONAL: adds to x[n, n_embd] the positions first_position .. first_position+n-1; called
-     * once a chunk, in order, on one thread, after token lookup and embedding scale. rows[n,
+     * once a chunk, in order, on one thread, after token lookup and embedding scale. kept[n,
      * row_floats] is the chunk's part of that store (NULL without one); the row before it is the
      * previous position's, zeros before the first. */
     void (*embed)(const void *state, const int32_t *tokens, float *x, int first_position, int n,
-                  float *rows);
+                  float *kept);
     /* OPTIONAL: changes rows[n, n_heads, head_dim] in place; positions[n]. `reader` is the position
      * of the query that reads these keys where per_row_keys says so, else -1. */
     void (*rotate)(const void *state, int layer, enum locus_position_rows which, float *rows,

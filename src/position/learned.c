@@ -91,9 +91,9 @@ static int find_row(const struct learned *learned, int position, float *towards_
 }
 
 static void embed(const void *state, const int32_t *tokens, float *x, int first_position, int n,
-                  float *rows)
+                  float *kept)
 {
-    (void)rows;
+    (void)kept;
     const struct learned *learned = state;
     size_t n_embd = (size_t)learned->n_embd;
     (void)tokens;

@@ -62,10 +62,10 @@ static inline int locus_position_max_positions(const struct locus_position *posi
 
 static inline void locus_position_embed(const struct locus_position *position,
                                         const int32_t *tokens, float *x, int first_position, int n,
-                                        float *rows)
+                                        float *kept)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    if (scheme->embed) scheme->embed(position->state, tokens, x, first_position, n, rows);
+    if (scheme->embed) scheme->embed(position->state, tokens, x, first_position, n, kept);
 }
 
 static inline void locus_position_rotate(const struct locus_position *position, int layer,
