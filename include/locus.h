@@ -181,8 +181,9 @@ LOCUS_API enum locus_status locus_session_rewind(locus_session *session, int n_k
 LOCUS_API int locus_session_length(const locus_session *session);   /* tokens held */
 LOCUS_API int locus_session_capacity(const locus_session *session); /* tokens it can hold */
 LOCUS_API int locus_session_n_threads(const locus_session *session);
-LOCUS_API const char *locus_session_position(const locus_session *session); /* full SPEC in use */
-LOCUS_API const char *locus_session_kernels(const locus_session *session);  /* kernel set in use */
+LOCUS_API const char *locus_session_position(const locus_session *session);  /* full SPEC in use */
+LOCUS_API const char *locus_session_attention(const locus_session *session); /* policy in use */
+LOCUS_API const char *locus_session_kernels(const locus_session *session);   /* kernel set in use */
 LOCUS_API enum locus_cache_type locus_session_cache_type(const locus_session *session);
 
 /* ---- sampler ------------------------------------------------------------------------------ */

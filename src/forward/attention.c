@@ -1,66 +1,225 @@
-/* Attention: one query row of one head at a time, over blocks of keys.
+/* Attention: one query row at a time, over the spans of keys that the cache policy gives it.
  *
  *     q . keys -> scale -> position.bias -> running softmax, values mixed -> divided by its sum
  *
- * Blocks begin at multiples of 64 slots, whatever the chunk, so every row has its own fixed order
- * of operations: a prompt and single tokens give the same bits.
+ * A span is worked off in segments: blocks of 64 slots, or the whole of it where the bias wants all
+ * scores of a row. Blocks begin at multiples of 64 slots, whatever the chunk, so every row has its
+ * own fixed order of operations: a prompt and single tokens give the same bits.
  */
 #include <math.h>
 
 #include "forward/session.h"
 
-size_t locus_attend_floats(const struct locus_session *session)
+/* A thread's scratch. A unit of work is one row of `n_heads` heads. */
+struct scratch {
+    int n_heads, segment;          /* slots, a multiple of 64 */
+    float *scores;                 /* [n_heads, segment] */
+    float *mix;                    /* [n_heads, head_dim] */
+    struct locus_softmax *softmax; /* [n_heads] */
+    float *bias;
+    float *keys;        /* [64, n_head_kv, head_dim]: a block as cached */
+    float *panels;      /* [n_head_kv, 64 / 16] panels: the block as the row reads it */
+    int *key_positions; /* [64] */
+};
+
+/* One row of some heads. */
+struct reading {
+    struct locus_session *session;
+    int layer, row, slot;
+    int head, head_end;
+    struct scratch scratch;
+};
+
+/* ---- scratch ------------------------------------------------------------------------------ */
+
+/* Takes n_floats, whole cache lines, from *at; adds them up when there is nothing to take from. */
+static float *take(float *base, size_t *used, size_t n_floats)
 {
-    size_t n = LOCUS_KEY_BLOCK + (size_t)session->model->config.head_dim +
-               locus_position_scratch_floats(&session->position, LOCUS_KEY_BLOCK);
-    return (n + 15) / 16 * 16; /* a thread's own cache lines */
+    float *block = base ? base + *used : NULL;
+    *used += (n_floats + 15) / 16 * 16;
+    return block;
 }
 
-/* The first slot a row sees: all before it, or a local layer's window. */
-static int first_slot(const struct locus_config *config, int layer, int slot)
-{
-    bool local = config->window > 0 &&
-                 (config->window_every <= 1 || (layer + 1) % config->window_every == 0);
-    return local && slot >= config->window ? slot - config->window + 1 : 0;
-}
-
-static void attend_row(struct locus_session *session, int layer, int head, int row, float *scratch)
+/* Keys that depend on their reader are rotated once for all heads of a row. */
+static struct scratch lay_out(const struct locus_session *session, float *base, size_t *used)
 {
     const struct locus_config *config = &session->model->config;
-    const struct locus_kernels *kernels = session->kernels;
-    const struct locus_cache *cache = &session->cache;
     const size_t head_dim = (size_t)config->head_dim;
-    const size_t at = ((size_t)row * (size_t)config->n_head + (size_t)head) * head_dim;
-    const float *q = session->q + at;
-    const int kv_head = head / (config->n_head / config->n_head_kv);
-    const unsigned char *keys = locus_cache_keys(cache, layer, kv_head);
-    const unsigned char *values = locus_cache_values(cache, layer, kv_head);
-    const int slot = session->length + row, first = first_slot(config, layer, slot);
-    float *scores = scratch, *mix = scores + LOCUS_KEY_BLOCK, *bias_scratch = mix + head_dim;
-    struct locus_softmax softmax = {.max = -INFINITY};
-    for (size_t d = 0; d < head_dim; d++)
-        mix[d] = 0;
-    for (int block = first / LOCUS_KEY_BLOCK; block <= slot / LOCUS_KEY_BLOCK; block++) {
-        const int start = block * LOCUS_KEY_BLOCK;
-        const int from = first > start ? first - start : 0;
-        const int end = slot + 1 - start < LOCUS_KEY_BLOCK ? slot + 1 - start : LOCUS_KEY_BLOCK;
-        const size_t panel = (size_t)start / LOCUS_KEY_PANEL;
-        kernels->scores(cache->format, scores, q, keys + panel * cache->key_panel_bytes,
-                        config->head_dim, (end - 1) / LOCUS_KEY_PANEL + 1, config->attention_scale);
-        locus_position_bias(&session->position, layer, head, q, session->first_position + slot,
-                            session->first_position + start + from, NULL, end - from, scores + from,
-                            bias_scratch);
-        kernels->mix(cache->format, &softmax, mix, scores,
-                     values + (size_t)start * cache->value_row_bytes, config->head_dim, from, end);
+    const size_t block =
+        session->per_row_keys ? LOCUS_KEY_BLOCK * (size_t)config->n_head_kv * head_dim : 0;
+    struct scratch scratch = {.n_heads = session->per_row_keys ? config->n_head : 1,
+                              .segment = LOCUS_KEY_BLOCK};
+    if (session->position.spec.scheme->whole_row)
+        scratch.segment =
+            (session->capacity - 1) / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK + LOCUS_KEY_BLOCK;
+    const size_t n_heads = (size_t)scratch.n_heads;
+    scratch.scores = take(base, used, n_heads * (size_t)scratch.segment);
+    scratch.mix = take(base, used, n_heads * head_dim);
+    scratch.softmax = (void *)take(base, used, n_heads * sizeof *scratch.softmax / sizeof(float));
+    scratch.bias =
+        take(base, used, locus_position_scratch_floats(&session->position, scratch.segment));
+    scratch.keys = take(base, used, block);
+    scratch.panels = take(base, used, block);
+    scratch.key_positions = (void *)take(base, used, session->per_row_keys ? LOCUS_KEY_BLOCK : 0);
+    return scratch;
+}
+
+size_t locus_attend_floats(const struct locus_session *session)
+{
+    size_t used = 0;
+    lay_out(session, NULL, &used);
+    return used;
+}
+
+/* ---- scores ------------------------------------------------------------------------------- */
+
+static int kv_head(const struct reading *reading, int head)
+{
+    const struct locus_config *config = &reading->session->model->config;
+    return head / (config->n_head / config->n_head_kv);
+}
+
+static const float *query(const struct reading *reading, int head)
+{
+    const struct locus_config *config = &reading->session->model->config;
+    size_t at = (size_t)reading->row * (size_t)config->n_head + (size_t)head;
+    return reading->session->q + at * (size_t)config->head_dim;
+}
+
+/* The row's scores against slot `start` + 0, 1, ...: those of its segment. */
+static float *head_scores(const struct reading *reading, int head)
+{
+    const struct scratch *scratch = &reading->scratch;
+    return scratch->scores + (size_t)(head - reading->head) * (size_t)scratch->segment;
+}
+
+/* The keys of slots [first, end) of a block from `start` on, cached as projected, become panels
+ * rotated for this row. */
+static void rotate_block(const struct reading *reading, const struct locus_span *span, int start,
+                         int first, int end)
+{
+    const struct locus_session *session = reading->session;
+    const struct scratch *scratch = &reading->scratch;
+    const int n_head_kv = session->cache.n_head_kv, head_dim = session->cache.head_dim;
+    const size_t row_floats = (size_t)n_head_kv * (size_t)head_dim;
+    locus_cache_get_keys(&session->cache, reading->layer, first, end, scratch->keys);
+    for (int j = first; j < end; j++)
+        scratch->key_positions[j - first] = session->first_position + j;
+    locus_position_rotate(&session->position, reading->layer, LOCUS_KEY, scratch->keys, n_head_kv,
+                          scratch->key_positions, end - first, span->q_position);
+    for (int j = first; j < end; j++) {
+        const float *row = scratch->keys + (size_t)(j - first) * row_floats;
+        for (int head = 0; head < n_head_kv; head++) {
+            size_t panel = (size_t)(head * LOCUS_KEY_BLOCK + j - start) / LOCUS_KEY_PANEL;
+            float *out = scratch->panels + panel * LOCUS_KEY_PANEL * (size_t)head_dim;
+            for (int d = 0; d < head_dim; d++)
+                out[d * LOCUS_KEY_PANEL + j % LOCUS_KEY_PANEL] = row[head * head_dim + d];
+        }
     }
-    kernels->finish(&softmax, session->attended + at, mix, config->head_dim);
+}
+
+/* Scaled scores of the slots [first, end) of one block, from `start` on, of every head; `at` is the
+ * block's place in its segment. */
+static void score_block(const struct reading *reading, const struct locus_span *span, int start,
+                        int first, int end, int at)
+{
+    const struct locus_session *session = reading->session;
+    const struct locus_config *config = &session->model->config;
+    const struct locus_cache *cache = &session->cache;
+    const int n_panels = (end - 1 - start) / LOCUS_KEY_PANEL + 1;
+    if (session->per_row_keys) rotate_block(reading, span, start, first, end);
+    for (int head = reading->head; head < reading->head_end; head++) {
+        const int kv = kv_head(reading, head);
+        const void *keys = locus_cache_keys(cache, reading->layer, kv) +
+                           (size_t)(start / LOCUS_KEY_PANEL) * cache->key_panel_bytes;
+        enum locus_cache_format format = cache->format;
+        if (session->per_row_keys) {
+            keys = reading->scratch.panels + (size_t)(kv * LOCUS_KEY_BLOCK * config->head_dim);
+            format = LOCUS_FORMAT_F32;
+        }
+        session->kernels->scores(format, head_scores(reading, head) + at, query(reading, head),
+                                 keys, config->head_dim, n_panels, config->attention_scale);
+    }
+}
+
+/* ---- one row ------------------------------------------------------------------------------ */
+
+/* Takes the span's slots [start, start + segment) into the softmax of every head. */
+static void take_segment(const struct reading *reading, const struct locus_span *span, int start)
+{
+    const struct locus_session *session = reading->session;
+    const struct scratch *scratch = &reading->scratch;
+    const struct locus_cache *cache = &session->cache;
+    const int head_dim = cache->head_dim, stop = start + scratch->segment;
+    const int first = span->first > start ? span->first : start;
+    const int end = span->end < stop ? span->end : stop;
+    for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
+        const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
+        score_block(reading, span, block, first > block ? first : block, block_end, block - start);
+    }
+    for (int head = reading->head; head < reading->head_end; head++) {
+        float *scores = head_scores(reading, head);
+        const size_t own = (size_t)(head - reading->head);
+        const unsigned char *values =
+            locus_cache_values(cache, reading->layer, kv_head(reading, head));
+        locus_position_bias(&session->position, reading->layer, head, query(reading, head),
+                            span->q_position, session->first_position + first, NULL, end - first,
+                            scores + first - start, scratch->bias);
+        for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
+            const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
+            session->kernels->mix(cache->format, &scratch->softmax[own],
+                                  scratch->mix + own * (size_t)head_dim, scores + block - start,
+                                  values + (size_t)block * cache->value_row_bytes, head_dim,
+                                  first > block ? first - block : 0, block_end - block);
+        }
+    }
+}
+
+static void attend_row(const struct reading *reading)
+{
+    struct locus_session *session = reading->session;
+    const struct locus_config *config = &session->model->config;
+    const struct scratch *scratch = &reading->scratch;
+    const size_t n_heads = (size_t)(reading->head_end - reading->head);
+    const size_t head_dim = (size_t)config->head_dim;
+    const bool local =
+        config->window_every <= 1 || (reading->layer + 1) % config->window_every == 0;
+    for (size_t h = 0; h < n_heads; h++)
+        scratch->softmax[h] = (struct locus_softmax){.max = -INFINITY};
+    for (size_t i = 0; i < n_heads * head_dim; i++)
+        scratch->mix[i] = 0;
+    struct locus_span spans[LOCUS_MAX_SPANS];
+    const int n_spans = locus_policy_split(reading->slot, session->first_position,
+                                           local ? config->window : 0, spans);
+    for (int s = 0; s < n_spans; s++) {
+        int start = spans[s].first / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK;
+        for (; start < spans[s].end; start += scratch->segment)
+            take_segment(reading, &spans[s], start);
+    }
+    float *out = session->attended +
+                 ((size_t)reading->row * (size_t)config->n_head + (size_t)reading->head) * head_dim;
+    for (size_t h = 0; h < n_heads; h++)
+        session->kernels->finish(&scratch->softmax[h], out + h * head_dim,
+                                 scratch->mix + h * head_dim, config->head_dim);
 }
 
 void locus_attend(struct locus_session *session, int layer, int n, int thread, int n_threads)
 {
-    float *scratch = session->threads + (size_t)thread * session->thread_floats;
+    float *base = session->threads + (size_t)thread * session->thread_floats;
+    size_t used = 0;
+    struct reading reading = {
+        .session = session, .layer = layer, .scratch = lay_out(session, base, &used)};
     const int n_head = session->model->config.n_head;
+    /* A few rows of many heads are shared out too, at the price of rotating keys twice. */
+    int n_heads = reading.scratch.n_heads;
+    if (n < n_threads && n_heads > 1) n_heads = (n_head - 1) / n_threads + 1;
+    const int n_units = (n_head - 1) / n_heads + 1;
     /* Later rows see more keys: deal them out in turn. */
-    for (int unit = thread; unit < n * n_head; unit += n_threads)
-        attend_row(session, layer, unit / n, unit % n, scratch);
+    for (int unit = thread; unit < n * n_units; unit += n_threads) {
+        reading.row = unit % n;
+        reading.slot = session->length + reading.row;
+        reading.head = unit / n * n_heads;
+        reading.head_end = reading.head + n_heads < n_head ? reading.head + n_heads : n_head;
+        attend_row(&reading);
+    }
 }

@@ -124,3 +124,39 @@ void locus_cache_put(struct locus_cache *cache, int layer, int slot, const float
         put_value(cache, value, values + (size_t)head * (size_t)cache->head_dim);
     }
 }
+
+/* The key in one lane of a panel: what the scores of a query read. */
+static void get_key(const struct locus_cache *cache, const unsigned char *panel, int lane, float *k)
+{
+    const int head_dim = cache->head_dim;
+    const float *floats = (const float *)(const void *)panel;
+    const uint16_t *halves = (const uint16_t *)(const void *)panel;
+    const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim) * LOCUS_KEY_PANEL);
+    for (int d = 0; d < head_dim; d++) {
+        int at = d * LOCUS_KEY_PANEL + lane;
+        switch (cache->format) {
+        case LOCUS_FORMAT_F32:
+            k[d] = floats[at];
+            break;
+        case LOCUS_FORMAT_F16:
+            k[d] = locus_half_to_float(halves[at]);
+            break;
+        case LOCUS_FORMAT_Q8_0:
+            k[d] = (float)q[at] * floats[d / LOCUS_BLOCK * LOCUS_KEY_PANEL + lane];
+            break;
+        }
+    }
+}
+
+void locus_cache_get_keys(const struct locus_cache *cache, int layer, int first, int end,
+                          float *out)
+{
+    for (int head = 0; head < cache->n_head_kv; head++) {
+        const unsigned char *keys = locus_cache_keys(cache, layer, head);
+        for (int j = first; j < end; j++) {
+            size_t row = (size_t)(j - first) * (size_t)cache->n_head_kv + (size_t)head;
+            get_key(cache, keys + (size_t)(j / LOCUS_KEY_PANEL) * cache->key_panel_bytes,
+                    j % LOCUS_KEY_PANEL, out + row * (size_t)cache->head_dim);
+        }
+    }
+}

@@ -24,6 +24,11 @@ void locus_cache_free(struct locus_cache *cache);
 void locus_cache_put(struct locus_cache *cache, int layer, int slot, const float *keys,
                      const float *values);
 
+/* The keys of slots [first, end) of a layer, as the cache's type has them: out[end - first,
+ * n_head_kv, head_dim]. */
+void locus_cache_get_keys(const struct locus_cache *cache, int layer, int first, int end,
+                          float *out);
+
 /* The first key panel, and the first value row, of a layer's key head. */
 const unsigned char *locus_cache_keys(const struct locus_cache *cache, int layer, int head);
 const unsigned char *locus_cache_values(const struct locus_cache *cache, int layer, int head);

@@ -96,9 +96,13 @@ static void embed(const struct pass *pass)
         session->positions[i] = first_position + i;
     }
     locus_threads_barrier();
-    if (pass->thread == 0)
+    if (pass->thread == 0) {
+        float *kept = session->row_floats ? session->kept + ((size_t)session->length + 1) *
+                                                                (size_t)session->row_floats
+                                          : NULL;
         locus_position_embed(&session->position, pass->tokens, session->x, first_position, pass->n,
-                             NULL);
+                             kept);
+    }
     locus_threads_barrier();
     if (config->embedding_norm) {
         norm_rows(pass, &model->embedding_norm, session->x, session->x, pass->n);
@@ -134,8 +138,9 @@ static void rotate_and_cache(const struct pass *pass, int layer)
     const int *positions = session->positions + first;
     locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, config->n_head, positions, n,
                           -1);
-    locus_position_rotate(&session->position, layer, LOCUS_KEY, k, config->n_head_kv, positions, n,
-                          -1);
+    if (!session->per_row_keys)
+        locus_position_rotate(&session->position, layer, LOCUS_KEY, k, config->n_head_kv, positions,
+                              n, -1);
     for (int i = 0; i < n; i++)
         locus_cache_put(&session->cache, layer, session->length + first + i,
                         k + (size_t)i * (size_t)kv_width, v + (size_t)i * (size_t)kv_width);

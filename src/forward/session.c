@@ -26,6 +26,7 @@ static enum locus_status set_position(struct locus_session *session,
         .trained_length = config->trained_length,
         .session_length = session->first_position + session->capacity,
         .score_scale = config->attention_scale,
+        .cache_type = session->cache_type,
         .source = session->model,
         .tensor = locus_model_extra,
     };
@@ -41,7 +42,10 @@ static enum locus_status set_position(struct locus_session *session,
     locus_position_print(&session->position.spec, &printed);
     session->position_text = printed.bytes;
     if (printed.failed) return locus_fail_memory(error, printed.length);
-    return locus_position_init(&session->position, &env, error);
+    if ((status = locus_position_init(&session->position, &env, error))) return status;
+    session->per_row_keys = locus_position_per_row_keys(&session->position);
+    session->row_floats = locus_position_row_floats(&session->position);
+    return LOCUS_OK;
 }
 
 /* A session longer than the scheme is refused if it was asked for, else cut. */
@@ -92,6 +96,8 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         {(void **)&session->positions, n, sizeof(int)},
         {(void **)&session->threads, (size_t)session->n_threads,
          session->thread_floats * sizeof(float)},
+        {(void **)&session->kept, session->row_floats ? 1 + (size_t)session->capacity : 0,
+         (size_t)session->row_floats * sizeof(float)},
         {(void **)&session->logits, 1, (size_t)config->n_vocab * sizeof(float)},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
@@ -189,7 +195,7 @@ void locus_session_free(locus_session *session)
     void *blocks[] = {session->x,        session->normed, session->mlp_normed,   session->q,
                       session->k,        session->v,      session->gate,         session->up,
                       session->attended, session->quants, session->quant_scales, session->positions,
-                      session->threads,  session->logits};
+                      session->threads,  session->kept,   session->logits};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         locus_aligned_free(blocks[i]);
     free(session->position_text);
@@ -270,6 +276,12 @@ int locus_session_n_threads(const locus_session *session)
 const char *locus_session_position(const locus_session *session)
 {
     return session->position_text;
+}
+
+const char *locus_session_attention(const locus_session *session)
+{
+    (void)session;
+    return "full";
 }
 
 const char *locus_session_kernels(const locus_session *session)

@@ -3,6 +3,7 @@
 #define LOCUS_FORWARD_SESSION_H
 
 #include "forward/cache.h"
+#include "forward/policy.h"
 #include "model/model.h"
 #include "position/position.h"
 
@@ -18,7 +19,10 @@ struct locus_session {
     struct locus_cache cache;
     enum locus_cache_type cache_type;
     int n_threads, n_batch, capacity, first_position;
-    int length; /* tokens held: slots 0 .. length-1 */
+    int length;        /* tokens held: slots 0 .. length-1 */
+    bool per_row_keys; /* the cache holds keys as projected; attention rotates them */
+    int row_floats;    /* what the scheme keeps a position */
+    float *kept;       /* [1 + capacity, row_floats]: a row of zeros, then a row a slot */
 
     /* Scratch of one chunk of at most n_batch tokens. */
     float *x;            /* [n, n_embd]: the residual stream */

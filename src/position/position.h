@@ -60,6 +60,18 @@ static inline int locus_position_max_positions(const struct locus_position *posi
     return scheme->max_positions ? scheme->max_positions(position->state) : 0;
 }
 
+static inline int locus_position_row_floats(const struct locus_position *position)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    return scheme->row_floats ? scheme->row_floats(position->state) : 0;
+}
+
+static inline bool locus_position_per_row_keys(const struct locus_position *position)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    return scheme->per_row_keys && scheme->per_row_keys(position->state);
+}
+
 static inline void locus_position_embed(const struct locus_position *position,
                                         const int32_t *tokens, float *x, int first_position, int n,
                                         float *kept)
