@@ -87,6 +87,13 @@ static enum locus_status load_norm(struct loading *loading, const char *prefix, 
     return load_vector(loading, name, n_embd, false, &norm->bias);
 }
 
+/* Threads to pack a matrix with: waking them costs more than a small one does. */
+static int pack_threads(const struct loading *loading, int rows, int cols)
+{
+    enum { SMALL = 1 << 18 };
+    return (int64_t)rows * cols < SMALL ? 1 : loading->n_threads;
+}
+
 /* prefix.weight [rows, cols] and, where there is one, prefix.bias [rows]. */
 static enum locus_status load_linear(struct loading *loading, const char *prefix, int rows,
                                      int cols, bool needed, struct locus_linear *linear)
@@ -98,7 +105,7 @@ static enum locus_status load_linear(struct loading *loading, const char *prefix
     if (status || !tensor) return status;
     status = locus_weight_pack(&linear->weight, tensor->type, rows, cols,
                                (struct locus_row_source){tensor->data, 0, rows, rows},
-                               loading->n_threads, loading->error);
+                               pack_threads(loading, rows, cols), loading->error);
     if (status) return status;
     drop_pages(loading, tensor);
     snprintf(name, sizeof name, "%s.bias", prefix);
@@ -136,8 +143,9 @@ static enum locus_status load_fused(struct loading *loading, int index, struct l
     for (int part = 0; part < 3 && !status; part++) {
         int part_rows = part ? kv_rows : q_rows;
         struct locus_row_source source = fused_rows(config, tensor->data, part);
-        status = locus_weight_pack(&parts[part]->weight, tensor->type, part_rows, config->n_embd,
-                                   source, loading->n_threads, loading->error);
+        status =
+            locus_weight_pack(&parts[part]->weight, tensor->type, part_rows, config->n_embd, source,
+                              pack_threads(loading, part_rows, config->n_embd), loading->error);
         if (status || !bias) continue;
         parts[part]->bias = locus_aligned_zalloc((size_t)part_rows, sizeof *bias);
         if (!parts[part]->bias) status = locus_fail_memory(loading->error, (size_t)part_rows * 4);
