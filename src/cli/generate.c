@@ -8,18 +8,16 @@
 #include "cli/generate.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/threads.h"
 #include "cli/interrupt.h"
 #include "cli/model_file.h"
 #include "cli/prompt.h"
+#include "cli/session_options.h"
 #include "cli/talk.h"
-#include "position/position.h"
 
 static double now(void)
 {
@@ -36,42 +34,6 @@ static bool fail(struct locus_generate *run, const locus_error *error)
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-/* 32 bits are short to type again, and survive JSON readers whose numbers are doubles. */
-static uint64_t draw_seed(void)
-{
-    uint32_t seed;
-    FILE *random = fopen("/dev/urandom", "rb");
-    bool drawn = random && fread(&seed, sizeof seed, 1, random) == 1;
-    if (random) fclose(random);
-    if (drawn) return seed;
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return (uint32_t)time.tv_nsec ^ (uint32_t)time.tv_sec << 12 ^ (uint32_t)getpid();
-}
-
-/* A SPEC with a wrong name, key or number is wrong usage, whatever the model; what it lacks for the
- * model is said by the session later. */
-static bool check_position(struct locus_generate *run)
-{
-    const char *text = run->options->common.position;
-    const struct locus_position_env env = {.n_embd = 64,
-                                           .n_layer = 1,
-                                           .n_head = 1,
-                                           .n_head_kv = 1,
-                                           .head_dim = 64,
-                                           .trained_length = 1024,
-                                           .session_length = 1024,
-                                           .score_scale = 1};
-    struct locus_position_spec spec;
-    locus_error error;
-    if (!text || locus_position_resolve(&spec, text, NULL, NULL, &env, &error) == LOCUS_OK)
-        return true;
-    run->status = error.status == LOCUS_ERROR_MEMORY
-                      ? locus_talk_error("%s", error.message)
-                      : locus_talk_usage("generate", "%s", error.message);
-    return false;
-}
-
 static bool check_options(struct locus_generate *run)
 {
     const struct locus_generate_options *options = run->options;
@@ -80,10 +42,10 @@ static bool check_options(struct locus_generate *run)
         run->status = locus_talk_usage("generate", "--stop: found '', expected a text");
         return false;
     }
-    if (!check_position(run)) return false;
-    int status = locus_generate_sampling(options, &run->sampling);
+    int status = locus_check_position("generate", options->common.position);
+    if (status < 0) status = locus_generate_sampling(options, &run->sampling);
     if (status >= 0) run->status = status;
-    run->sampling.seed = options->common.seed_given ? options->common.seed : draw_seed();
+    run->sampling.seed = locus_seed_option(&options->common);
     run->stream.stops = &options->stops;
     run->stream.silent = options->json;
     return status < 0;
@@ -173,24 +135,11 @@ static bool plan_context(struct locus_generate *run)
     return false;
 }
 
-static enum locus_cache_type cache_type(const char *name)
-{
-    if (!name) return LOCUS_CACHE_AUTO;
-    if (strcmp(name, "f32") == 0) return LOCUS_CACHE_F32;
-    return strcmp(name, "f16") == 0 ? LOCUS_CACHE_F16 : LOCUS_CACHE_Q8_0;
-}
-
 static bool create_session(struct locus_generate *run)
 {
     const struct locus_common *common = &run->options->common;
-    locus_session_params params = {
-        .position = common->position,
-        .n_context = run->n_context,
-        .n_batch = common->n_batch,
-        .n_threads = common->n_threads,
-        .cache_type = cache_type(common->cache_type),
-        .kernels = common->kernels,
-    };
+    locus_session_params params = locus_session_options(common);
+    params.n_context = run->n_context;
     locus_error error, second;
     double start = now();
     run->session = locus_session_create(run->model, &params, &error);
@@ -200,7 +149,10 @@ static bool create_session(struct locus_generate *run)
         params.n_context = run->info.trained_length;
         run->session = locus_session_create(run->model, &params, &second);
     }
-    if (!run->session) return fail(run, &error);
+    if (!run->session) {
+        run->status = locus_talk_refusal("generate", &error);
+        return false;
+    }
     run->sampler = locus_sampler_create(run->model, &run->sampling, &error);
     run->load_seconds += now() - start;
     return run->sampler ? true : fail(run, &error);
@@ -220,23 +172,8 @@ static void tell_decay(struct locus_generate *run, int n_positions)
 static void tell_settings(struct locus_generate *run)
 {
     const struct locus_common *common = &run->options->common;
-    const locus_session *session = run->session;
-    int usual = locus_threads_default();
-    if (common->n_threads > usual)
-        locus_talk_note("warning: %d threads where %d can run at once: often many times slower "
-                        "than -t %d",
-                        common->n_threads, usual, usual);
+    locus_tell_session(common, run->model_path, &run->info, run->session);
     if (common->quiet) return;
-    if (common->verbose) {
-        locus_talk_note("model %s: %s, %s, %lld parameters", run->model_path, run->info.family,
-                        run->info.weight_type, (long long)run->info.n_parameters);
-        locus_talk_note("position %s, context %d, %d threads, kernels %s",
-                        locus_session_position(session), locus_session_capacity(session),
-                        locus_session_n_threads(session), locus_session_kernels(session));
-    }
-    if (common->position)
-        locus_talk_note("note: position %s; the model was trained with %s",
-                        locus_session_position(session), run->info.position);
     if (!common->seed_given) locus_talk_note("seed %llu", (unsigned long long)run->sampling.seed);
     if (run->options->n_tokens_given || run->n_prompt > run->info.trained_length)
         tell_decay(run, run->n_context);

@@ -4,6 +4,7 @@
 
 #include "cli/generate.h"
 #include "cli/json.h"
+#include "cli/session_options.h"
 #include "cli/talk.h"
 
 static double rate(int count, double seconds)
@@ -27,11 +28,6 @@ void locus_generate_summarise(const struct locus_generate *run)
     locus_talk_note("prompt %d tokens, %.1f tokens/s; generated %d tokens, %.1f tokens/s; %s",
                     run->n_prompt, rate(n_prompt_taken(run), run->prompt_seconds), run->n_generated,
                     rate(run->n_evaluated, run->generation_seconds), reason);
-}
-
-static const char *cache_name(enum locus_cache_type type)
-{
-    return type == LOCUS_CACHE_F32 ? "f32" : type == LOCUS_CACHE_F16 ? "f16" : "q8_0";
 }
 
 static void add_sampling(struct locus_json *json, const struct locus_generate *run)
@@ -77,7 +73,8 @@ static void add_settings(struct locus_json *json, const struct locus_generate *r
     locus_json_int(json, "context", locus_session_capacity(run->session));
     locus_json_int(json, "batch", options->common.n_batch);
     locus_json_int(json, "threads", locus_session_n_threads(run->session));
-    locus_json_text(json, "cache_type", cache_name(locus_session_cache_type(run->session)));
+    locus_json_text(json, "cache_type",
+                    locus_cache_type_name(locus_session_cache_type(run->session)));
     locus_json_text(json, "kernels", locus_session_kernels(run->session));
     add_sampling(json, run);
     locus_json_open(json, "stop", '[');

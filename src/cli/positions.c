@@ -1,0 +1,225 @@
+/* locus positions [NAME]: the registry of position schemes, all of it made from their tables. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/session_options.h"
+#include "cli/talk.h"
+#include "position/number.h"
+#include "position/position.h"
+#include "position/registry.h"
+
+/* What a SPEC is resolved for where there is no model: only names and keys matter here. */
+static const struct locus_position_env no_model = {.n_embd = 64,
+                                                   .n_layer = 1,
+                                                   .n_head = 1,
+                                                   .n_head_kv = 1,
+                                                   .head_dim = 64,
+                                                   .trained_length = 1024,
+                                                   .session_length = 1024,
+                                                   .score_scale = 1};
+
+static bool resolve(struct locus_position_spec *spec, const char *text, locus_error *error)
+{
+    return locus_position_resolve(spec, text, NULL, NULL, &no_model, error) == LOCUS_OK;
+}
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+static void append_number(struct locus_buffer *out, double number)
+{
+    char text[LOCUS_NUMBER_TEXT];
+    locus_number_format(number, text);
+    locus_buffer_printf(out, "%s", text);
+}
+
+static void append_choice(struct locus_buffer *out, const char *choices, int index)
+{
+    for (; index > 0; index--)
+        choices += strcspn(choices, "|") + 1;
+    locus_buffer_append(out, choices, strcspn(choices, "|"));
+}
+
+static void append_value(struct locus_buffer *out, const struct locus_position_param *param,
+                         double value)
+{
+    if (param->type == LOCUS_PARAM_CHOICE)
+        append_choice(out, param->choices, (int)value);
+    else
+        append_number(out, value);
+}
+
+/* "a whole number from 0 to 8", or the choices. */
+static void append_range(struct locus_buffer *out, const struct locus_position_param *param)
+{
+    if (param->type == LOCUS_PARAM_CHOICE) {
+        locus_buffer_printf(out, "one of %s", param->choices);
+        return;
+    }
+    locus_buffer_printf(out, param->type == LOCUS_PARAM_INT ? "a whole number" : "a number");
+    if (isfinite(param->min)) {
+        locus_buffer_printf(out, " from ");
+        append_number(out, param->min);
+    }
+    if (isfinite(param->max)) {
+        locus_buffer_printf(out, " to ");
+        append_number(out, param->max);
+    }
+}
+
+static const char *default_name(const struct locus_position_param *param)
+{
+    if (param->type == LOCUS_PARAM_CHOICE) return param->fallback;
+    if (strcmp(param->fallback, "head_dim") == 0) return "the width of a head";
+    if (strcmp(param->fallback, "trained_length") == 0) return "the model's trained length";
+    return param->fallback;
+}
+
+/* What a shorthand stands for: the scheme's name and the values that are not its defaults. */
+static void append_meaning(struct locus_buffer *out, const struct locus_position_spec *spec)
+{
+    struct locus_position_spec plain;
+    locus_buffer_printf(out, "%s", spec->scheme->name);
+    if (!resolve(&plain, spec->scheme->name, NULL)) return;
+    const struct locus_position_param *params = spec->scheme->params;
+    char separator = ':';
+    for (int i = 0; params && params[i].key; i++) {
+        if (spec->values[i] == plain.values[i]) continue;
+        locus_buffer_printf(out, "%c%s=", separator, params[i].key);
+        append_value(out, &params[i], spec->values[i]);
+        separator = ',';
+    }
+}
+
+/* ---- one scheme --------------------------------------------------------------------------- */
+
+static void append_places(struct locus_buffer *out, const struct locus_position_scheme *scheme)
+{
+    const char *places[] = {scheme->embed ? "token embeddings" : NULL,
+                            scheme->rotate ? "queries and keys" : NULL,
+                            scheme->bias ? "attention scores" : NULL};
+    const char *separator = "It acts on ";
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (!places[i]) continue;
+        locus_buffer_printf(out, "%s%s", separator, places[i]);
+        separator = " and on ";
+    }
+    locus_buffer_printf(out, "%s.\n", *separator == 'I' ? "It acts on nothing" : "");
+}
+
+static void append_params(struct locus_buffer *out, const struct locus_position_scheme *scheme)
+{
+    const struct locus_position_param *params = scheme->params;
+    if (!params || !params->key) {
+        locus_buffer_printf(out, "\nIt takes no parameters.\n");
+        return;
+    }
+    locus_buffer_printf(out, "\nParameters:\n");
+    for (; params->key; params++) {
+        locus_buffer_printf(out, "  %-13s %s\n                ", params->key, params->help);
+        append_range(out, params);
+        locus_buffer_printf(out, " (default: %s)\n", default_name(params));
+    }
+}
+
+/* Shorthands that stand for this scheme. */
+static void append_shorthands(struct locus_buffer *out, const struct locus_position_scheme *scheme)
+{
+    bool first = true;
+    struct locus_position_spec spec;
+    for (size_t i = 0; locus_position_aliases[i].alias; i++) {
+        const char *alias = locus_position_aliases[i].alias;
+        if (!resolve(&spec, alias, NULL) || (scheme && spec.scheme != scheme)) continue;
+        if (first) locus_buffer_printf(out, scheme ? "\nShort for it:\n" : "\nShorthands:\n");
+        first = false;
+        locus_buffer_printf(out, "  %-16s", alias);
+        append_meaning(out, &spec);
+        locus_buffer_append(out, "\n", 1);
+    }
+}
+
+/* A command to try: a shorthand as it is typed, or a scheme with its first values of its own. */
+static void append_example(struct locus_buffer *out, const char *name,
+                           const struct locus_position_spec *spec)
+{
+    enum { MOST = 2 };
+    const struct locus_position_param *params = spec->scheme->params;
+    bool shorthand = strcmp(name, spec->scheme->name) != 0;
+    char separator = ':';
+    int n = 0;
+    locus_buffer_printf(out, "\nExample:\n  locus generate -p \"Once upon a time\" -P %s", name);
+    for (int i = 0; params && params[i].key && n < MOST; i++) {
+        bool factor = strcmp(params[i].key, "factor") == 0;
+        bool models = default_name(&params[i]) != params[i].fallback;
+        if (strchr(name, ':') || models || (shorthand && !factor)) continue;
+        locus_buffer_printf(out, "%c%s=", separator, params[i].key);
+        append_value(out, &params[i], shorthand ? 4 : spec->values[i]);
+        separator = ',';
+        n++;
+    }
+    locus_buffer_append(out, "\n", 1);
+}
+
+static int describe_one(const char *text)
+{
+    struct locus_position_spec spec;
+    locus_error error;
+    if (!resolve(&spec, text, &error)) return locus_talk_refusal("positions", &error);
+    const struct locus_position_scheme *scheme = spec.scheme;
+    struct locus_buffer out = {0};
+    if (strncmp(text, scheme->name, strcspn(text, ":")) != 0) {
+        locus_buffer_printf(&out, "%s: short for ", text);
+        append_meaning(&out, &spec);
+        locus_buffer_append(&out, "\n\n", 2);
+    }
+    locus_buffer_printf(&out, "%s: %s.\n", scheme->name, scheme->summary);
+    append_places(&out, scheme);
+    append_params(&out, scheme);
+    append_shorthands(&out, scheme);
+    append_example(&out, text, &spec);
+    if (scheme->params && scheme->params->key)
+        locus_buffer_printf(&out,
+                            "\nKeys that are not named keep the values of a checkpoint whose own "
+                            "scheme is %s;\n%s:inherit=0,... starts from the defaults above.\n",
+                            scheme->name, scheme->name);
+    return locus_stdout_finish(&out);
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+static int describe_all(void)
+{
+    struct locus_buffer out = {0};
+    locus_buffer_printf(&out, "Position schemes, for -P NAME[:key=value,...]:\n");
+    for (size_t i = 0; i < locus_position_count(); i++) {
+        const struct locus_position_scheme *scheme = locus_position_at(i);
+        locus_buffer_printf(&out, "  %-16s%s\n", scheme->name, scheme->summary);
+        const struct locus_position_param *params = scheme->params;
+        if (!params || !params->key) continue;
+        locus_buffer_printf(&out, "  %-16s", "");
+        for (; params->key; params++)
+            locus_buffer_printf(&out, "%s%s", params->key, params[1].key ? " " : "\n");
+    }
+    append_shorthands(&out, NULL);
+    locus_buffer_printf(&out, "\n'locus positions NAME' explains one, with its parameters.\n");
+    return locus_stdout_finish(&out);
+}
+
+static int positions(void *values, int n_operands, char **operands)
+{
+    (void)values;
+    if (n_operands > 1)
+        return locus_talk_usage("positions", "one scheme at a time, found also '%s'", operands[1]);
+    return n_operands ? describe_one(operands[0]) : describe_all();
+}
+
+const struct locus_command locus_command_positions = {
+    .name = "positions",
+    .summary = "List the position schemes, or explain one and its parameters.",
+    .usage = "[NAME]",
+    .details = "NAME is a scheme, a shorthand, or a whole SPEC.",
+    .values_size = sizeof(struct locus_common),
+    .takes_operands = true,
+    .run = positions,
+};
