@@ -29,23 +29,27 @@ struct locus_position_param {
      * an INT or FLOAT). */
     const char *fallback;
     double min, max;     /* INT and FLOAT: inclusive range */
-    const char *choices; /* CHOICE: "half|adjacent"; its value is the index, from 0 */
+    const char *choices; /* CHOICE: "half|adjacent"; its value is the index, from 0. INT and FLOAT
+                          * (min >= 0): words that may stand for a number, or NULL; the value of
+                          * word i is -1 - i. */
     bool shown;          /* the canonical SPEC always names it; others only when not the default */
     const char *help;    /* one line */
 };
 
 enum { LOCUS_POSITION_MAX_PARAMS = 24 };
 
-/* A SPEC, resolved: every parameter of the scheme has a value. */
+/* A SPEC, resolved: every parameter of the scheme has a value. A parameter `factor` that was the
+ * word "auto" is max(1, session length / trained length), the latter its parameter `trained` where
+ * the scheme has one. */
 struct locus_position_spec {
     const struct locus_position_scheme *scheme;
     double values[LOCUS_POSITION_MAX_PARAMS]; /* as `params` lists them; a CHOICE's is its index */
-    uint32_t stated; /* bit i: values[i] is its default, but the checkpoint's own SPEC has another,
-                      * so that a printed SPEC must name it */
+    uint32_t stated; /* bit i: a printed SPEC must name it, because values[i] is its default where
+                      * the checkpoint's own SPEC has another, or isn't the model's */
 };
 
-/* The value of a parameter, an int's cut to the range of int; `key` must be one of the scheme's
- * (another gives NaN, and 0). */
+/* The value of a parameter (a word's is negative), an int's cut to the range of int; `key` must be
+ * one of the scheme's (another gives NaN, and 0). */
 LOCUS_API double locus_position_number(const struct locus_position_spec *spec, const char *key);
 LOCUS_API int locus_position_int(const struct locus_position_spec *spec, const char *key);
 

@@ -7,16 +7,10 @@
  * al., arXiv 2310.13017).
  */
 #include <math.h>
-#include <stdlib.h>
 
-#include "base/error.h"
 #include "position/angle.h"
+#include "position/distance.h"
 #include "position/registry.h"
-
-struct alibi {
-    int n_head;
-    float slopes[]; /* [n_head], negative */
-};
 
 /* m_h of n_head heads. */
 static double head_slope(int h, int n_head, double max_bias)
@@ -31,38 +25,17 @@ static double head_slope(int h, int n_head, double max_bias)
 static enum locus_status init_alibi(void **state, const struct locus_position_env *env,
                                     const struct locus_position_spec *spec, locus_error *error)
 {
-    size_t n_bytes = sizeof(struct alibi) + (size_t)env->n_head * sizeof(float);
-    struct alibi *alibi = calloc(1, n_bytes);
-    if (!alibi) return locus_fail_memory(error, n_bytes);
-    *state = alibi;
-    alibi->n_head = env->n_head;
     double divisor = locus_position_number(spec, "factor");
     if (locus_position_int(spec, "scaled") == 1) divisor *= sqrt(env->head_dim);
-    for (int h = 0; h < env->n_head; h++) {
+    enum locus_status status =
+        locus_distance_create(state, 1, env->n_head, env->session_length, error);
+    for (int h = 0; !status && h < env->n_head; h++) {
         double slope = head_slope(h, env->n_head, locus_position_number(spec, "max_bias"));
-        alibi->slopes[h] = (float)(-slope / divisor);
+        float negative = (float)(-slope / divisor);
+        for (int distance = 0; distance < env->session_length; distance++)
+            *locus_distance_at(*state, 0, h, distance) = negative * (float)distance;
     }
-    return LOCUS_OK;
-}
-
-/* From the absolute indices, as floats of whole numbers: a one-token step adds what a prompt does.
- */
-static void bias(const void *state, int layer, int head, const float *q, int q_position,
-                 int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
-{
-    const struct alibi *alibi = state;
-    float slope = alibi->slopes[head];
-    (void)layer;
-    (void)q;
-    (void)scratch;
-    if (k_positions) {
-        for (int j = 0; j < n_k; j++)
-            scores[j] += slope * (float)(q_position - k_positions[j]);
-    } else {
-        int distance = q_position - k_first;
-        for (int j = 0; j < n_k; j++)
-            scores[j] += slope * (float)(distance - j);
-    }
+    return status;
 }
 
 static const struct locus_position_param params[] = {
@@ -70,7 +43,7 @@ static const struct locus_position_param params[] = {
      "the last head's slope is 2^-max_bias (8 for most models, 16 for some of MPT)"},
     {"scaled", LOCUS_PARAM_INT, "0", 0, 1, NULL, false,
      "1: the bias, like the scores, is divided by sqrt(head_dim) (Falcon-RW)"},
-    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false, "divides the bias"},
+    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false, "divides the bias"},
     {0},
 };
 
@@ -79,6 +52,6 @@ const struct locus_position_scheme locus_scheme_alibi = {
     .summary = "a penalty on each score that grows with the distance, a slope a head (ALiBi)",
     .params = params,
     .init = init_alibi,
-    .free = free,
-    .bias = bias,
+    .free = locus_distance_free,
+    .bias = locus_distance_bias,
 };

@@ -1,5 +1,5 @@
-/* Powers, sines and cosines in double: see angle.h. Each reduces its argument exactly to a small
- * interval, where the function's own power series has converged to double precision.
+/* Powers, logarithms, sines and cosines in double: see angle.h. Each reduces its argument exactly
+ * to a small interval, where the function's own power series has converged to double precision.
  */
 #include "position/angle.h"
 
@@ -47,6 +47,12 @@ double locus_power(double base, double exponent)
     for (int k = 14; k >= 1; k--)
         sum = 1 + sum * y / k;
     return ldexp(sum, (int)n);
+}
+
+double locus_log(double x)
+{
+    double whole, part = log2_split(x, &whole);
+    return (whole + part) * LN2;
 }
 
 void locus_sine_cosine(double angle, double *sine, double *cosine)

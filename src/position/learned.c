@@ -116,7 +116,7 @@ static const struct locus_position_param params[] = {
     {"offset", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false, "the table's row for position 0"},
     {"beyond", LOCUS_PARAM_CHOICE, "error", 0, 0, "error|clamp|wrap|interpolate", false,
      "past the table: refuse, repeat its last row, start again, or stretch it by factor"},
-    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
+    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
      "interpolate: position p reads row p / factor"},
     {0},
 };

@@ -27,9 +27,8 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
                                          const struct locus_position_scheme *scheme,
                                          const struct locus_position_env *env, locus_error *error);
 
-/* Appends the canonical SPEC: the keys marked `shown`, those whose default is the model's, those
- * that are not at their default, and those `stated`. Resolving it again, with the same own, gives
- * the same values. */
+/* Appends the canonical SPEC: the keys marked `shown`, those that are not at their default, and
+ * those `stated`. Resolving it again, with the same own and model, gives the same values. */
 void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out);
 
 /* ---- a scheme in use ---------------------------------------------------------------------- */

@@ -10,7 +10,17 @@ static const struct locus_position_scheme *const schemes[] = {
     LOCUS_POSITION_SCHEMES(SCHEME_ADDRESS)};
 #undef SCHEME_ADDRESS
 
-const struct locus_position_alias locus_position_aliases[] = {{"nope", "none"}, {NULL, NULL}};
+const struct locus_position_alias locus_position_aliases[] = {
+    {"nope", "none", NULL},
+    {"linear", "rope", "scaling=linear"},
+    {"ntk", "rope", "scaling=ntk"},
+    {"dynamic-ntk", "rope", "scaling=dynamic"},
+    {"yarn", "rope", "scaling=yarn"},
+    {"llama3", "rope", "scaling=llama3"},
+    {"longrope", "rope", "scaling=longrope"},
+    {"dynamic", NULL, "'recurrent' (a GRU's state) or 'rope:scaling=dynamic' (dynamic NTK)"},
+    {NULL, NULL, NULL},
+};
 
 size_t locus_position_count(void)
 {
@@ -27,11 +37,21 @@ static bool same(const char *name, const char *text, size_t n_bytes)
     return strlen(name) == n_bytes && memcmp(name, text, n_bytes) == 0;
 }
 
-const struct locus_position_scheme *locus_position_find(const char *name, size_t n_bytes)
+const struct locus_position_alias *locus_position_find_alias(const char *name, size_t n_bytes)
 {
     for (const struct locus_position_alias *alias = locus_position_aliases; alias->alias; alias++)
-        if (same(alias->alias, name, n_bytes))
-            return locus_position_find(alias->name, strlen(alias->name));
+        if (same(alias->alias, name, n_bytes)) return alias;
+    return NULL;
+}
+
+const struct locus_position_scheme *locus_position_find(const char *name, size_t n_bytes)
+{
+    const struct locus_position_alias *alias = locus_position_find_alias(name, n_bytes);
+    if (alias) {
+        if (!alias->name) return NULL;
+        name = alias->name;
+        n_bytes = strlen(name);
+    }
     for (size_t i = 0; i < locus_position_count(); i++)
         if (same(schemes[i]->name, name, n_bytes)) return schemes[i];
     return NULL;

@@ -11,7 +11,11 @@
     SCHEME(learned)                                                                                \
     SCHEME(sinusoidal)                                                                             \
     SCHEME(rope)                                                                                   \
-    SCHEME(alibi)
+    SCHEME(alibi)                                                                                  \
+    SCHEME(relative)                                                                               \
+    SCHEME(t5)                                                                                     \
+    SCHEME(kerple)                                                                                 \
+    SCHEME(sandwich)
 
 #define LOCUS_DECLARE_SCHEME(name) extern const struct locus_position_scheme locus_scheme_##name;
 LOCUS_POSITION_SCHEMES(LOCUS_DECLARE_SCHEME)
@@ -19,9 +23,14 @@ LOCUS_POSITION_SCHEMES(LOCUS_DECLARE_SCHEME)
 
 /* Other names that a SPEC may use; they print as the scheme's own. */
 struct locus_position_alias {
-    const char *alias, *name;
+    const char *alias;
+    const char *name;   /* the scheme; NULL: the alias is refused, `preset` saying what is meant */
+    const char *preset; /* a key=value that the alias stands for, or NULL */
 };
 
 extern const struct locus_position_alias locus_position_aliases[]; /* ends with a NULL alias */
+
+/* The alias of that name, or NULL. */
+const struct locus_position_alias *locus_position_find_alias(const char *name, size_t n_bytes);
 
 #endif

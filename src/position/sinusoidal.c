@@ -124,7 +124,7 @@ static const struct locus_position_param params[] = {
     {"denominator", LOCUS_PARAM_CHOICE, "paper", 0, 0, "paper|fairseq", false,
      "frequency k is base^(-2k/D), or base^(-k/(D/2 - 1))"},
     {"offset", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false, "added to the position"},
-    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
+    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
      "divides the position (after the offset)"},
     {"width", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false,
      "above 0: positions are the cells of a grid this wide, row by row"},

@@ -122,22 +122,29 @@ static bool is_model_value(const char *fallback)
     return strcmp(fallback, "head_dim") == 0 || strcmp(fallback, "trained_length") == 0;
 }
 
-/* A default that is not the model's; false if the table is wrong. */
-static bool parse_fallback(const struct locus_position_param *param, double *value)
+/* A choice, a number or a word that stands for one; false if the text is none of them. */
+static bool parse_value(const struct locus_position_param *param, struct span text, double *value)
 {
-    struct span text = {param->fallback, strlen(param->fallback)};
-    if (param->type != LOCUS_PARAM_CHOICE)
+    int index = param->choices ? find_choice(param, text) : -1;
+    bool number = param->type != LOCUS_PARAM_CHOICE;
+    if (index >= 0)
+        *value = number ? -1 - index : index;
+    else if (number)
         return locus_number_parse(text.bytes, text.n_bytes, param->type == LOCUS_PARAM_INT, value);
-    int index = find_choice(param, text);
-    *value = index;
     return index >= 0;
+}
+
+/* Whether a value is one of the words that may stand for a number. */
+static bool is_word(const struct locus_position_param *param, double value)
+{
+    return param->type != LOCUS_PARAM_CHOICE && param->choices && value < 0;
 }
 
 static bool fallback_value(const struct locus_position_param *param,
                            const struct locus_position_env *env, double *value)
 {
     if (param->type == LOCUS_PARAM_CHOICE || !is_model_value(param->fallback))
-        return parse_fallback(param, value);
+        return parse_value(param, (struct span){param->fallback, strlen(param->fallback)}, value);
     *value = param->fallback[0] == 'h' ? env->head_dim : env->trained_length;
     return true;
 }
@@ -154,8 +161,9 @@ static enum locus_status fill_defaults(struct locus_position_spec *spec,
                           scheme->name, LOCUS_POSITION_MAX_PARAMS);
     for (int i = 0; i < n; i++) {
         const struct locus_position_param *param = &scheme->params[i];
-        bool valid = param->fallback && (param->type != LOCUS_PARAM_CHOICE || param->choices) &&
-                     strcmp(param->key, inherit_key) != 0;
+        bool choice = param->type == LOCUS_PARAM_CHOICE;
+        bool valid = param->fallback && strcmp(param->key, inherit_key) != 0 &&
+                     (choice ? param->choices != NULL : !param->choices || param->min >= 0);
         if (!valid || !fallback_value(param, env, &spec->values[i]))
             return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                               "position %s: parameter '%s' of its table has no valid default",
@@ -181,6 +189,8 @@ static const struct locus_position_scheme *find_scheme(struct span name,
 static enum locus_status refuse_name(const struct source *source, struct span name,
                                      const struct locus_position_scheme *users)
 {
+    const struct locus_position_alias *alias = locus_position_find_alias(name.bytes, name.n_bytes);
+    if (alias) return refuse(source, "'%s' may be either: say %s", alias->alias, alias->preset);
     struct locus_suggestion suggestion = {.text = name.bytes, .n_bytes = name.n_bytes};
     char names[160];
     int used = 0, size = (int)sizeof names;
@@ -194,8 +204,8 @@ static enum locus_status refuse_name(const struct source *source, struct span na
             used += snprintf(names + used, (size_t)(size - used), "%s%s", i > 0 ? " " : "",
                              locus_position_at(i)->name);
     }
-    for (const struct locus_position_alias *alias = locus_position_aliases; alias->alias; alias++)
-        locus_suggestion_offer(&suggestion, alias->alias);
+    for (alias = locus_position_aliases; alias->alias; alias++)
+        if (alias->name) locus_suggestion_offer(&suggestion, alias->alias);
     return refuse(source, "no scheme is named '%.*s'; the nearest is '%s', of: %s",
                   shown_bytes(name), name.bytes, suggestion.nearest, names);
 }
@@ -216,29 +226,24 @@ static enum locus_status refuse_key(const struct source *source, struct span key
                   shown_bytes(key), key.bytes, suggestion.nearest, keys);
 }
 
-static enum locus_status read_number(double *value, const struct source *source,
-                                     const struct locus_position_param *param, struct span text)
+static enum locus_status read_value(double *value, const struct source *source,
+                                    const struct locus_position_param *param, struct span text)
 {
-    bool integer = param->type == LOCUS_PARAM_INT;
+    bool choice = param->type == LOCUS_PARAM_CHOICE, integer = param->type == LOCUS_PARAM_INT;
     char min[LOCUS_NUMBER_TEXT] = "-inf", max[LOCUS_NUMBER_TEXT] = "inf";
-    if (locus_number_parse(text.bytes, text.n_bytes, integer, value) && *value >= param->min &&
-        *value <= param->max && (!integer || (*value >= INT_MIN && *value <= INT_MAX)))
+    if (parse_value(param, text, value) &&
+        (choice || is_word(param, *value) ||
+         (*value >= param->min && *value <= param->max &&
+          (!integer || (*value >= INT_MIN && *value <= INT_MAX)))))
         return LOCUS_OK;
-    if (isfinite(param->min)) locus_number_format(param->min, min);
-    if (isfinite(param->max)) locus_number_format(param->max, max);
-    return refuse(source, "%s is '%.*s'; expected %s from %s to %s", param->key, shown_bytes(text),
-                  text.bytes, integer ? "a whole number" : "a number", min, max);
-}
-
-static enum locus_status read_choice(double *value, const struct source *source,
-                                     const struct locus_position_param *param, struct span text)
-{
-    int index = find_choice(param, text);
-    if (index < 0)
+    if (choice)
         return refuse(source, "%s is '%.*s'; expected one of %s", param->key, shown_bytes(text),
                       text.bytes, param->choices);
-    *value = index;
-    return LOCUS_OK;
+    if (isfinite(param->min)) locus_number_format(param->min, min);
+    if (isfinite(param->max)) locus_number_format(param->max, max);
+    return refuse(source, "%s is '%.*s'; expected %s from %s to %s%s%s", param->key,
+                  shown_bytes(text), text.bytes, integer ? "a whole number" : "a number", min, max,
+                  param->choices ? ", or " : "", param->choices ? param->choices : "");
 }
 
 static enum locus_status refuse_twice(const struct source *source, struct span key)
@@ -268,17 +273,27 @@ static enum locus_status read_pair(struct assignment *assignment, const struct s
     if (i < 0) return refuse_key(source, key, scheme);
     if (assignment->given >> i & 1) return refuse_twice(source, key);
     assignment->given |= (uint32_t)1 << i;
-    const struct locus_position_param *param = &scheme->params[i];
-    return param->type == LOCUS_PARAM_CHOICE
-               ? read_choice(&assignment->values[i], source, param, value)
-               : read_number(&assignment->values[i], source, param, value);
+    return read_value(&assignment->values[i], source, &scheme->params[i], value);
 }
 
-/* Reads what follows the NAME. */
+/* The key=value that a NAME stands for beside its scheme, or NULL. */
+static const char *find_preset(struct span name, const struct locus_position_scheme *scheme)
+{
+    const struct locus_position_alias *alias = locus_position_find_alias(name.bytes, name.n_bytes);
+    return alias && !span_is(name, scheme->name) ? alias->preset : NULL;
+}
+
+/* Reads what the NAME stands for, and what follows it. */
 static enum locus_status read_pairs(struct assignment *assignment, const struct source *source,
                                     const struct locus_position_scheme *scheme)
 {
     *assignment = (struct assignment){.inherit = true};
+    const char *preset = find_preset(spec_name(source->text), scheme);
+    if (preset) {
+        struct span pair = {preset, strlen(preset)};
+        enum locus_status status = read_pair(assignment, source, scheme, pair);
+        if (status) return status;
+    }
     const char *rest = source->text + strcspn(source->text, ":");
     while (*rest) {
         rest++; /* the colon, or the comma between two pairs */
@@ -317,10 +332,23 @@ static void combine(struct locus_position_spec *spec, const struct assignment *o
     struct locus_position_spec defaults = *spec;
     if (assignment->inherit) apply(spec, owns, n);
     apply(spec, assignment, n);
-    for (int i = 0; i < n; i++)
-        if (owns->given >> i & 1 && owns->values[i] != defaults.values[i] &&
-            spec->values[i] == defaults.values[i])
+    for (int i = 0; i < n; i++) {
+        bool is_default = spec->values[i] == defaults.values[i];
+        bool owns_another = owns->given >> i & 1 && owns->values[i] != defaults.values[i];
+        if (is_default ? owns_another : is_model_value(spec->scheme->params[i].fallback))
             spec->stated |= (uint32_t)1 << i;
+    }
+}
+
+/* Turns factor=auto into the number it stands for. */
+static void resolve_factor(struct locus_position_spec *spec, const struct locus_position_env *env)
+{
+    int i = find_param(spec->scheme, (struct span){"factor", 6});
+    if (i < 0 || !is_word(&spec->scheme->params[i], spec->values[i])) return;
+    double trained = locus_position_number(spec, "trained");
+    if (!(trained > 0)) trained = env->trained_length;
+    double factor = trained > 0 ? env->session_length / trained : 1;
+    spec->values[i] = factor > 1 ? factor : 1;
 }
 
 enum locus_status locus_position_resolve(struct locus_position_spec *spec, const char *text,
@@ -346,6 +374,7 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
         status = read_own(&owns, own, assignment.inherit, resolved.scheme, error);
     if (status) return status;
     combine(&resolved, &owns, &assignment);
+    resolve_factor(&resolved, env);
     *spec = resolved;
     return LOCUS_OK;
 }
@@ -355,10 +384,11 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
 static bool is_printed(const struct locus_position_spec *spec, int i)
 {
     const struct locus_position_param *param = &spec->scheme->params[i];
+    const struct span text = {param->fallback, strlen(param->fallback)};
     double fallback;
     if (param->shown || spec->stated >> i & 1) return true;
-    if (param->type != LOCUS_PARAM_CHOICE && is_model_value(param->fallback)) return true;
-    return !parse_fallback(param, &fallback) || spec->values[i] != fallback;
+    if (param->type != LOCUS_PARAM_CHOICE && is_model_value(param->fallback)) return false;
+    return !parse_value(param, text, &fallback) || spec->values[i] != fallback;
 }
 
 void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out)
@@ -371,12 +401,13 @@ void locus_position_print(const struct locus_position_spec *spec, struct locus_b
         const struct locus_position_param *param = &spec->scheme->params[i];
         locus_buffer_printf(out, "%c%s=", separator, param->key);
         separator = ',';
-        if (param->type == LOCUS_PARAM_CHOICE) {
-            struct span choice = choice_at(param, (int)spec->values[i]);
+        double value = spec->values[i];
+        if (param->type == LOCUS_PARAM_CHOICE || is_word(param, value)) {
+            struct span choice = choice_at(param, (int)(value < 0 ? -1 - value : value));
             locus_buffer_append(out, choice.bytes, choice.n_bytes);
         } else {
             char number[LOCUS_NUMBER_TEXT];
-            locus_number_format(spec->values[i], number);
+            locus_number_format(value, number);
             locus_buffer_append(out, number, strlen(number));
         }
     }

@@ -1,0 +1,46 @@
+/* A learned scalar a distance and head, clipped: score(i, j) += B[min(i - j, K), h].
+ *
+ * Shaw et al., "Self-Attention with Relative Position Representations" (arXiv 1803.02155), clip
+ * distances at K (section 3.2); here, as in Huang et al. (arXiv 2009.13658, method 1), a distance
+ * has one scalar a head instead of a vector. One table for all layers.
+ */
+#include "position/distance.h"
+#include "position/registry.h"
+#include "position/tensors.h"
+
+static const char table_name[] = "position_bias.weight";
+
+static enum locus_status init_relative(void **state, const struct locus_position_env *env,
+                                       const struct locus_position_spec *spec, locus_error *error)
+{
+    const struct locus_tensor_query query = {env, "relative", LOCUS_WHOLE_MODEL};
+    const float *learned;
+    int stated = locus_position_int(spec, "max_distance"), n_rows;
+    enum locus_status status =
+        locus_tensor_find(&query, table_name, stated >= 0 ? stated + 1 : LOCUS_ANY_ROWS,
+                          env->n_head, &learned, &n_rows, error);
+    if (status) return status;
+    status = locus_distance_create(state, 1, env->n_head, env->session_length, error);
+    for (int h = 0; !status && h < env->n_head; h++)
+        for (int distance = 0; distance < env->session_length; distance++) {
+            int row = distance < n_rows ? distance : n_rows - 1;
+            *locus_distance_at(*state, 0, h, distance) =
+                learned[(size_t)row * (size_t)env->n_head + (size_t)h];
+        }
+    return status;
+}
+
+static const struct locus_position_param params[] = {
+    {"max_distance", LOCUS_PARAM_INT, "auto", 0, (1 << 30) - 1, "auto", false,
+     "K, from which on all distances are one: the table has K + 1 rows (auto: as it has)"},
+    {0},
+};
+
+const struct locus_position_scheme locus_scheme_relative = {
+    .name = "relative",
+    .summary = "a learned scalar a distance, clipped, added to each score",
+    .params = params,
+    .init = init_relative,
+    .free = locus_distance_free,
+    .bias = locus_distance_bias,
+};

@@ -1,0 +1,69 @@
+/* Sandwich: the inner product of two sinusoidal encodings as a bias.
+ *
+ * Chi et al., "Dissecting Transformer Length Extrapolation via the Lens of Receptive Field
+ * Analysis" (arXiv 2212.10356), section 5: for head h of H, from 0,
+ * score(i, j) += (sum over k of cos((i - j) / base^(2k/dim)) - 1) / (compression (h+1) / H), the
+ * sum over dim/2 values of k from `first`: the paper's index may be read either way.
+ */
+#include <stdlib.h>
+
+#include "position/angle.h"
+#include "position/distance.h"
+#include "position/registry.h"
+
+/* The sum at one distance; theta[n]. */
+static double inner_product(const double *theta, int n, int distance)
+{
+    double sum = 0;
+    for (int k = 0; k < n; k++) {
+        double sine, cosine;
+        locus_sine_cosine(distance * theta[k], &sine, &cosine);
+        sum += cosine - 1;
+    }
+    return sum;
+}
+
+static enum locus_status init_sandwich(void **state, const struct locus_position_env *env,
+                                       const struct locus_position_spec *spec, locus_error *error)
+{
+    int dim = locus_position_int(spec, "dim"), first = locus_position_int(spec, "first");
+    double compression = locus_position_number(spec, "compression");
+    if (dim % 2 != 0)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position sandwich: dim is %d; expected an even number", dim);
+    enum locus_status status =
+        locus_distance_create(state, 1, env->n_head, env->session_length, error);
+    if (status) return status;
+    double *theta = calloc((size_t)dim / 2, sizeof *theta);
+    if (!theta) return locus_fail_memory(error, (size_t)dim / 2 * sizeof *theta);
+    for (int k = 0; k < dim / 2; k++)
+        theta[k] = locus_power(locus_position_number(spec, "base"), -2.0 * (first + k) / dim);
+    for (int distance = 0; distance < env->session_length; distance++) {
+        double sum = inner_product(theta, dim / 2, distance);
+        for (int h = 0; h < env->n_head; h++)
+            *locus_distance_at(*state, 0, h, distance) =
+                (float)(sum / (compression * (h + 1) / env->n_head));
+    }
+    free(theta);
+    return LOCUS_OK;
+}
+
+static const struct locus_position_param params[] = {
+    {"dim", LOCUS_PARAM_INT, "128", 2, 1 << 16, NULL, false,
+     "width of the sinusoidal encoding behind it"},
+    {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, false,
+     "wavelengths grow from 2 pi towards 2 pi base"},
+    {"first", LOCUS_PARAM_INT, "0", 0, 1, NULL, false, "index of the first frequency"},
+    {"compression", LOCUS_PARAM_FLOAT, "8", 1e-6, 1e6, NULL, false,
+     "head h of H divides by compression (h+1) / H"},
+    {0},
+};
+
+const struct locus_position_scheme locus_scheme_sandwich = {
+    .name = "sandwich",
+    .summary = "sines and cosines of the distance, added to each score (Sandwich)",
+    .params = params,
+    .init = init_sandwich,
+    .free = locus_distance_free,
+    .bias = locus_distance_bias,
+};

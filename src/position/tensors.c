@@ -1,0 +1,54 @@
+/* Tensors of position schemes: see tensors.h. */
+#include "position/tensors.h"
+
+#include <stdio.h>
+
+enum { NAME_BYTES = 96 };
+
+static const float *look_up(const struct locus_position_env *env, const char *name, int *rows,
+                            int *cols)
+{
+    return env->tensor ? env->tensor(env->source, name, rows, cols) : NULL;
+}
+
+bool locus_tensor_exists(const struct locus_position_env *env, const char *name)
+{
+    int rows, cols;
+    return look_up(env, name, &rows, &cols) != NULL;
+}
+
+bool locus_tensor_exists_in(const struct locus_position_env *env, int layer, const char *name)
+{
+    char of_layer[NAME_BYTES];
+    snprintf(of_layer, sizeof of_layer, "blk.%d.%s", layer, name);
+    return locus_tensor_exists(env, of_layer);
+}
+
+enum locus_status locus_tensor_find(const struct locus_tensor_query *query, const char *name,
+                                    int rows, int cols, const float **values, int *n_rows,
+                                    locus_error *error)
+{
+    char of_layer[NAME_BYTES] = "", expected[32];
+    const char *found = name;
+    int found_rows = 0, found_cols = 0;
+    *values = NULL;
+    if (query->layer >= 0) {
+        snprintf(of_layer, sizeof of_layer, "blk.%d.%s", query->layer, name);
+        *values = look_up(query->env, of_layer, &found_rows, &found_cols);
+        if (*values) found = of_layer;
+    }
+    if (!*values) *values = look_up(query->env, name, &found_rows, &found_cols);
+    if (rows == LOCUS_ANY_ROWS)
+        snprintf(expected, sizeof expected, "[rows, %d]", cols);
+    else
+        snprintf(expected, sizeof expected, "[%d, %d]", rows, cols);
+    if (!*values)
+        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                          "position %s: the checkpoint has no tensor %s%s%s; expected %s",
+                          query->scheme, name, of_layer[0] ? " or " : "", of_layer, expected);
+    if (found_cols != cols || (rows != LOCUS_ANY_ROWS && found_rows != rows))
+        return locus_fail(error, LOCUS_ERROR_FORMAT, "position %s: %s is [%d, %d]; expected %s",
+                          query->scheme, found, found_rows, found_cols, expected);
+    if (n_rows) *n_rows = found_rows;
+    return LOCUS_OK;
+}

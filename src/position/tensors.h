@@ -1,0 +1,31 @@
+/* The tensors a position scheme brings along, by name and shape. */
+#ifndef LOCUS_POSITION_TENSORS_H
+#define LOCUS_POSITION_TENSORS_H
+
+#include "base/error.h"
+#include "locus_position.h"
+
+enum {
+    LOCUS_ANY_ROWS = 0,     /* `rows`: as many as there are */
+    LOCUS_WHOLE_MODEL = -1, /* `layer`: the tensor is one for all layers */
+};
+
+/* Looks for one tensor of a scheme. */
+struct locus_tensor_query {
+    const struct locus_position_env *env;
+    const char *scheme; /* for messages */
+    int layer;          /* `blk.<layer>.<name>` comes before `<name>`, unless LOCUS_WHOLE_MODEL */
+};
+
+/* *values = the tensor's floats [rows, cols], valid as long as the model. A vector is one row. A
+ * tensor that is missing, or has another shape, is refused by its name and the shape expected.
+ * *n_rows, if not NULL, is how many rows there are. */
+enum locus_status locus_tensor_find(const struct locus_tensor_query *query, const char *name,
+                                    int rows, int cols, const float **values, int *n_rows,
+                                    locus_error *error);
+
+/* Whether there is a tensor of that name, or of `blk.<layer>.<name>`, whatever its shape. */
+bool locus_tensor_exists(const struct locus_position_env *env, const char *name);
+bool locus_tensor_exists_in(const struct locus_position_env *env, int layer, const char *name);
+
+#endif

@@ -1,0 +1,223 @@
+/* Formulas of the position schemes that bias scores, through their hooks, against the papers'
+ * formulas written out plainly in double, and published values.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "position_testing.h"
+#include "testing.h"
+
+enum { N_HEAD = 4, N = 64, HEAD_DIM = 8 };
+
+static const float no_query[HEAD_DIM];
+
+/* The bias of one head at one distance, through the hook. */
+static double bias_at(const struct locus_position *position, int head, int distance)
+{
+    float score = 0;
+    float scratch[8];
+    ck_assert_uint_le(locus_position_scratch_floats(position, 1), 8);
+    locus_position_bias(position, 0, head, no_query, distance, 0, NULL, 1, &score, scratch);
+    return (double)score;
+}
+
+/* ---- ALiBi -------------------------------------------------------------------------------- */
+
+static const struct slopes {
+    int n_head;
+    double exponents[20];
+} all_slopes[] = {
+    {6, {-2, -4, -6, -8, -1, -3}},
+    {12, {-1, -2, -3, -4, -5, -6, -7, -8, -.5, -1.5, -2.5, -3.5}},
+    {20, {-.5,  -1, -1.5, -2, -2.5, -3, -3.5, -4,   -4.5,  -5,
+          -5.5, -6, -6.5, -7, -7.5, -8, -.25, -.75, -1.25, -1.75}},
+};
+
+START_TEST(alibi_slopes_are_the_published_ones)
+{
+    const struct slopes *slopes = &all_slopes[_i];
+    struct locus_position_env env = position_env(NULL);
+    env.n_head = env.n_head_kv = slopes->n_head;
+    struct locus_position position = position_open(&env, "alibi");
+    for (int h = 0; h < slopes->n_head; h++) {
+        ck_assert_double_eq(bias_at(&position, h, 0), 0);
+        for (int distance = 1; distance < N; distance++)
+            position_near(bias_at(&position, h, distance),
+                          -(double)distance * exp2(slopes->exponents[h]), 1e-7, "head", h);
+    }
+    locus_position_free(&position);
+}
+END_TEST
+
+START_TEST(alibi_parameters_divide_the_bias)
+{
+    struct locus_position_env env = position_env(NULL);
+    struct locus_position plain = position_open(&env, "alibi:max_bias=16");
+    struct locus_position scaled = position_open(&env, "alibi:max_bias=16,scaled=1,factor=4");
+    for (int h = 0; h < N_HEAD; h++) {
+        position_near(bias_at(&plain, h, 10), -10 * exp2(-4.0 * (h + 1)), 1e-7, "max_bias", h);
+        position_near(bias_at(&scaled, h, 10), bias_at(&plain, h, 10) / 4 / sqrt(HEAD_DIM), 1e-6,
+                      "scaled", h);
+    }
+    locus_position_free(&plain);
+    locus_position_free(&scaled);
+}
+END_TEST
+
+/* ---- T5 and clipped relative -------------------------------------------------------------- */
+
+START_TEST(t5_buckets_are_those_of_the_authors_code)
+{
+    /* The first distance of each bucket of 32, for max_distance 128: every distance to 16, then
+     * ceil(16 * 8^(k/16)). */
+    static float table[32 * N_HEAD];
+    for (int bucket = 0; bucket < 32; bucket++)
+        for (int h = 0; h < N_HEAD; h++)
+            table[bucket * N_HEAD + h] = (float)(bucket + 100 * h);
+    const struct fake_checkpoint checkpoint = {{{"position_bias.weight", 32, N_HEAD, table}}};
+    struct locus_position_env env = position_env(&checkpoint);
+    env.session_length = 512;
+    struct locus_position position = position_open(&env, "t5");
+    for (int distance = 0; distance < 512; distance++) {
+        int bucket = distance;
+        if (distance >= 16)
+            for (bucket = 16; bucket < 31 && distance >= 16 * pow(8, (bucket - 15) / 16.0);)
+                bucket++;
+        ck_assert_double_eq(bias_at(&position, 0, distance), bucket);
+        ck_assert_double_eq(bias_at(&position, 3, distance), bucket + 300);
+    }
+    static const int known[][2] = {{15, 15}, {16, 16}, {18, 16},  {19, 17},  {20, 17}, {21, 18},
+                                   {32, 21}, {64, 26}, {127, 31}, {128, 31}, {511, 31}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        ck_assert_double_eq(bias_at(&position, 0, known[i][0]), known[i][1]);
+    locus_position_free(&position);
+}
+END_TEST
+
+START_TEST(t5_bucket_starts_on_a_whole_step_exactly)
+{
+    /* buckets 16, max_distance 128: exact is 8, and 16, 32, 64 are whole steps. */
+    static float table[16 * N_HEAD];
+    for (int bucket = 0; bucket < 16; bucket++)
+        table[bucket * N_HEAD] = (float)bucket;
+    const struct fake_checkpoint checkpoint = {{{"position_bias.weight", 16, N_HEAD, table}}};
+    struct locus_position_env env = position_env(&checkpoint);
+    env.session_length = 256;
+    struct locus_position position = position_open(&env, "t5:buckets=16,max_distance=128");
+    ck_assert_double_eq(bias_at(&position, 0, 15), 9);
+    ck_assert_double_eq(bias_at(&position, 0, 16), 10);
+    ck_assert_double_eq(bias_at(&position, 0, 31), 11);
+    ck_assert_double_eq(bias_at(&position, 0, 32), 12);
+    ck_assert_double_eq(bias_at(&position, 0, 64), 14);
+    locus_position_free(&position);
+}
+END_TEST
+
+START_TEST(relative_clips_at_the_tables_end)
+{
+    static float table[6 * N_HEAD];
+    position_random(table, 6 * N_HEAD, 2, 1);
+    const struct fake_checkpoint checkpoint = {{{"position_bias.weight", 6, N_HEAD, table}}};
+    struct locus_position_env env = position_env(&checkpoint);
+    struct locus_position position = position_open(&env, "relative:max_distance=5");
+    float scores[N];
+    for (int h = 0; h < N_HEAD; h++) {
+        position_bias_row(&position, 1, h, no_query, N - 1, scores);
+        for (int j = 0; j < N; j++) {
+            int distance = N - 1 - j;
+            ck_assert(scores[j] == table[(distance < 5 ? distance : 5) * N_HEAD + h]);
+        }
+    }
+    locus_position_free(&position);
+}
+END_TEST
+
+/* ---- KERPLE and Sandwich ------------------------------------------------------------------ */
+
+START_TEST(kerple_is_the_papers_kernel)
+{
+    static const float p[N_HEAD] = {0.5F, 1, 2.5F, -3}, a[N_HEAD] = {1, 0.001F, 0.25F, 2};
+    static const float p1[N_HEAD] = {1.5F, 1, 1, 1};
+    const struct fake_checkpoint checkpoint = {{{"position_kerple.p", 1, N_HEAD, p},
+                                                {"position_kerple.a", 1, N_HEAD, a},
+                                                {"blk.1.position_kerple.p", 1, N_HEAD, p1}}};
+    struct locus_position_env env = position_env(&checkpoint);
+    struct locus_position log_kind = position_open(&env, "kerple");
+    struct locus_position power = position_open(&env, "kerple:kind=power,eps=0.02");
+    float scores[N];
+    for (int layer = 0; layer < 2; layer++)
+        for (int h = 0; h < N_HEAD; h++) {
+            double ph = (double)(layer ? p1 : p)[h], ah = (double)a[h];
+            position_bias_row(&log_kind, layer, h, no_query, N - 1, scores);
+            for (int j = 0; j < N; j++)
+                position_near((double)scores[j],
+                              -fmax(ph, 0.01) * log(1 + fmax(ah, 0.01) * (N - 1 - j)), 1e-6, "log",
+                              j);
+            position_bias_row(&power, layer, h, no_query, N - 1, scores);
+            for (int j = 0; j < N; j++)
+                position_near((double)scores[j],
+                              -fmax(ah, 0.02) * pow(N - 1 - j, fmin(2, fmax(ph, 0.02))), 1e-6,
+                              "power", j);
+        }
+    locus_position_free(&log_kind);
+    locus_position_free(&power);
+}
+END_TEST
+
+START_TEST(sandwich_gives_the_known_values)
+{
+    struct locus_position_env env = position_env(NULL);
+    env.n_head = 12;
+    env.session_length = 128;
+    struct locus_position one = position_open(&env, "sandwich:first=1");
+    struct locus_position zero = position_open(&env, "sandwich");
+    position_near(bias_at(&one, 0, 1), -2.169928, 1e-6, "first=1", 1);
+    position_near(bias_at(&one, 0, 10), -29.011359, 1e-6, "first=1", 10);
+    position_near(bias_at(&one, 0, 100), -49.978371, 1e-6, "first=1", 100);
+    position_near(bias_at(&one, 11, 1), -0.180827, 1e-6, "head 11", 1);
+    position_near(bias_at(&zero, 0, 1), -2.859474, 1e-6, "first=0", 1);
+    ck_assert_double_eq(bias_at(&zero, 5, 0), 0);
+    locus_position_free(&one);
+    locus_position_free(&zero);
+}
+END_TEST
+
+/* ---- refusals ----------------------------------------------------------------------------- */
+
+START_TEST(bias_schemes_refuse_what_they_cannot_serve)
+{
+    static const float table[6 * N_HEAD];
+    const struct fake_checkpoint checkpoint = {{{"position_bias.weight", 6, N_HEAD, table},
+                                                {"position_kerple.p", 1, N_HEAD, table},
+                                                {"position_kerple.a", N_HEAD, 1, table}}};
+    struct locus_position_env env = position_env(&checkpoint), bare = position_env(NULL);
+    position_refused(&bare, "t5", "no tensor position_bias.weight; expected [32, 4]");
+    position_refused(&env, "t5", "position_bias.weight is [6, 4]; expected [32, 4]");
+    position_refused(&env, "t5:max_distance=16", "more than buckets/2 = 16");
+    position_refused(&env, "t5:max_distance=0", "from 1");
+    position_refused(&bare, "relative", "no tensor position_bias.weight; expected [rows, 4]");
+    position_refused(&env, "relative:max_distance=6", "is [6, 4]; expected [7, 4]");
+    position_refused(&bare, "kerple", "position_kerple.p");
+    position_refused(&env, "kerple", "position_kerple.a is [4, 1]; expected [1, 4]");
+    position_refused(&env, "sandwich:dim=7", "dim is 7; expected an even number");
+    position_refused(&env, "alibi:factor=0", "factor is '0'; expected a number from 1e-06");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("position formulas");
+    TCase *tests = tcase_create("biases");
+    tcase_add_loop_test(tests, alibi_slopes_are_the_published_ones, 0,
+                        sizeof all_slopes / sizeof *all_slopes);
+    tcase_add_test(tests, alibi_parameters_divide_the_bias);
+    tcase_add_test(tests, t5_buckets_are_those_of_the_authors_code);
+    tcase_add_test(tests, t5_bucket_starts_on_a_whole_step_exactly);
+    tcase_add_test(tests, relative_clips_at_the_tables_end);
+    tcase_add_test(tests, kerple_is_the_papers_kernel);
+    tcase_add_test(tests, sandwich_gives_the_known_values);
+    tcase_add_test(tests, bias_schemes_refuse_what_they_cannot_serve);
+    suite_add_tcase(suite, tests);
+    return testing_run(suite);
+}
