@@ -1,0 +1,64 @@
+/* locus quantize: a checkpoint with its matrices in a smaller type. */
+#include "model/quantize.h"
+
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/talk.h"
+
+struct quantize_options {
+    struct locus_common common;
+    bool pure;
+};
+
+static const struct locus_option table[] = {
+    {.name = "pure",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = offsetof(struct quantize_options, pure),
+     .help = "q4_0: the embedding and the head, too, which are q8_0 otherwise"},
+    {0},
+};
+
+static const struct {
+    const char *name;
+    enum locus_tensor_type type;
+} types[] = {{"f16", LOCUS_F16}, {"bf16", LOCUS_BF16}, {"q8_0", LOCUS_Q8_0}, {"q4_0", LOCUS_Q4_0}};
+
+static int run(void *values, int n_operands, char **operands)
+{
+    const struct quantize_options *options = values;
+    if (n_operands != 3)
+        return locus_talk_usage("quantize", "found %d arguments, expected three: IN OUT TYPE",
+                                n_operands);
+    size_t t = 0;
+    while (t < sizeof types / sizeof *types && strcmp(types[t].name, operands[2]))
+        t++;
+    if (t == sizeof types / sizeof *types)
+        return locus_talk_usage("quantize", "type '%s', expected f16, bf16, q8_0 or q4_0",
+                                operands[2]);
+    struct locus_quantize job = {
+        .type = types[t].type, .pure = options->pure, .n_threads = options->common.n_threads};
+    locus_error error;
+    if (locus_quantize(&job, operands[0], operands[1], &error))
+        return locus_talk_error("%s", error.message);
+    if (job.n_fallbacks && !options->common.quiet)
+        locus_talk_note("note: %d matrices have rows that are no multiple of 32: written as f16",
+                        job.n_fallbacks);
+    if (!options->common.quiet)
+        locus_talk_note("%s: %.1f MB of tensors, from %.1f MB", operands[1],
+                        (double)job.bytes_after / 1e6, (double)job.bytes_before / 1e6);
+    return LOCUS_EXIT_DONE;
+}
+
+const struct locus_command locus_command_quantize = {
+    .name = "quantize",
+    .summary = "Write a checkpoint with its matrices in a smaller type.",
+    .usage = "[--pure] IN OUT f16|bf16|q8_0|q4_0",
+    .details =
+        "Vectors, and what belongs to a position scheme, stay as they are. The embedding and "
+        "the head of a q4_0\nfile are q8_0 unless --pure. OUT may be IN.",
+    .options = table,
+    .values_size = sizeof(struct quantize_options),
+    .takes_operands = true,
+    .run = run,
+};

@@ -1,0 +1,115 @@
+/* Rows on their way into a file: floats rounded to a stored type. See quant.h. */
+#include <math.h>
+
+#include "kernels/quant.h"
+
+static uint16_t to_bfloat(float value)
+{
+    uint32_t bits = locus_bits_of(value);
+    return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1)) >> 16);
+}
+
+/* x / scale to the nearest whole number from min to max; all 0 for a scale of 0. Branchless, so
+ * that it becomes vector code: adding 1.5 * 2^23 leaves no room for a fraction. */
+static void round_block(float *q, const float *x, float scale, float min, float max)
+{
+    const float shift = 12582912.0f;
+    float inverse = scale != 0 ? 1 / scale : 0;
+    if (!isfinite(inverse)) inverse = 0; /* a scale next to 0: so are the values */
+    for (int i = 0; i < LOCUS_BLOCK; i++) {
+        float level = x[i] * inverse;
+        level = level > max ? max : level;
+        level = level < min ? min : level;
+        q[i] = (level + shift) - shift;
+    }
+}
+
+/* The value of the largest magnitude, with its sign. */
+static float extreme(const float *x)
+{
+    float found = 0;
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        if (fabsf(x[i]) > fabsf(found)) found = x[i];
+    return found;
+}
+
+static void encode_q8_0(struct locus_q8_0 *block, const float *x)
+{
+    float q[LOCUS_BLOCK];
+    block->scale = locus_float_to_half(fabsf(extreme(x)) / 127);
+    round_block(q, x, locus_half_to_float(block->scale), -127, 127);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        block->q[i] = (int8_t)q[i];
+}
+
+/* The squared error of x against scale * q, in four partial sums; *scale becomes the one that fits
+ * these q best. */
+static float fit(const float *x, const float *q, float *scale)
+{
+    float errors[4] = {0}, products[4] = {0}, squares[4] = {0};
+    for (int i = 0; i < LOCUS_BLOCK; i += 4)
+        for (int lane = 0; lane < 4; lane++) {
+            float miss = x[i + lane] - *scale * q[i + lane];
+            errors[lane] += miss * miss;
+            products[lane] += x[i + lane] * q[i + lane];
+            squares[lane] += q[i + lane] * q[i + lane];
+        }
+    float square = squares[0] + squares[1] + squares[2] + squares[3];
+    if (square > 0) *scale = (products[0] + products[1] + products[2] + products[3]) / square;
+    return errors[0] + errors[1] + errors[2] + errors[3];
+}
+
+/* 16 levels, -8 to 7, are not many: of scales that bring the extreme value to -9 .. -7 (or, with
+ * the other sign, to 7 .. 9), each refitted once by least squares, the one with the least squared
+ * error is taken. */
+static void encode_q4_0(struct locus_q4_0 *block, const float *x)
+{
+    enum { CANDIDATES = 5 };
+    float m = extreme(x), least = INFINITY;
+    float best[LOCUS_BLOCK] = {0}, q[LOCUS_BLOCK];
+    block->scale = 0;
+    for (int candidate = 0; candidate < 2 * CANDIDATES; candidate++) {
+        float level = 7.0f + 0.5f * (float)(candidate / 2);
+        float scale = candidate % 2 ? m / level : -m / level;
+        for (int pass = 0; pass < 2; pass++) {
+            uint16_t half = locus_float_to_half(scale);
+            scale = locus_half_to_float(half);
+            round_block(q, x, scale, -8, 7);
+            float error = fit(x, q, &scale);
+            if (!(error < least)) continue;
+            least = error;
+            block->scale = half;
+            memcpy(best, q, sizeof best);
+        }
+    }
+    for (int i = 0; i < LOCUS_BLOCK / 2; i++)
+        block->q[i] = (uint8_t)(((int)best[i] + 8) | ((int)best[i + LOCUS_BLOCK / 2] + 8) << 4);
+}
+
+void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, size_t n_values)
+{
+    struct locus_q8_0 *q8 = row;
+    struct locus_q4_0 *q4 = row;
+    uint16_t *halves = row;
+    switch (type) {
+    case LOCUS_F32:
+        memcpy(row, x, n_values * sizeof *x);
+        break;
+    case LOCUS_F16:
+        for (size_t i = 0; i < n_values; i++)
+            halves[i] = locus_float_to_half(x[i]);
+        break;
+    case LOCUS_BF16:
+        for (size_t i = 0; i < n_values; i++)
+            halves[i] = to_bfloat(x[i]);
+        break;
+    case LOCUS_Q8_0:
+        for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
+            encode_q8_0(&q8[b], x + b * LOCUS_BLOCK);
+        break;
+    case LOCUS_Q4_0:
+        for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
+            encode_q4_0(&q4[b], x + b * LOCUS_BLOCK);
+        break;
+    }
+}

@@ -1,0 +1,221 @@
+/* Quantising: the rounding of each stored type, and whole checkpoints. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint/checkpoint.h"
+#include "hostile.h"
+#include "kernels/quant.h"
+#include "locus.h"
+#include "model/quantize.h"
+#include "testing.h"
+
+enum { N_BLOCKS = 200 };
+
+static const enum locus_tensor_type types[] = {LOCUS_F16, LOCUS_BF16, LOCUS_Q8_0, LOCUS_Q4_0};
+
+/* Sums of 12 uniform numbers: near enough to normal. */
+static float draw(uint32_t *state)
+{
+    float sum = -6;
+    for (int i = 0; i < 12; i++) {
+        *state = *state * 1664525u + 1013904223u;
+        sum += (float)(*state >> 8) / 16777216.0f;
+    }
+    return sum;
+}
+
+static double squared_error(const float *a, const float *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    return sum;
+}
+
+START_TEST(each_value_is_within_half_a_step)
+{
+    float x[LOCUS_BLOCK], back[LOCUS_BLOCK];
+    unsigned char row[4 * LOCUS_BLOCK];
+    uint32_t state = 7;
+    for (int b = 0; b < N_BLOCKS; b++) {
+        float m = 0;
+        for (int i = 0; i < LOCUS_BLOCK; i++) {
+            x[i] = draw(&state) * 0.03f;
+            m = fmaxf(m, fabsf(x[i]));
+        }
+        locus_encode_row(row, LOCUS_Q8_0, x, LOCUS_BLOCK);
+        locus_dequantize_row(back, row, LOCUS_Q8_0, LOCUS_BLOCK);
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            ck_assert_float_le(fabsf(back[i] - x[i]),
+                               0.5f * m / 127 * 1.13f); /* the half's error */
+        locus_encode_row(row, LOCUS_F16, x, LOCUS_BLOCK);
+        locus_dequantize_row(back, row, LOCUS_F16, LOCUS_BLOCK);
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            ck_assert_float_le(fabsf(back[i] - x[i]), fabsf(x[i]) / 2048 + 3e-8f);
+        locus_encode_row(row, LOCUS_BF16, x, LOCUS_BLOCK);
+        locus_dequantize_row(back, row, LOCUS_BF16, LOCUS_BLOCK);
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            ck_assert_float_le(fabsf(back[i] - x[i]), fabsf(x[i]) / 256);
+    }
+}
+END_TEST
+
+/* The usual rule brings the extreme value to level -8 exactly. */
+static void simple_q4(float *back, const float *x)
+{
+    float m = 0;
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        if (fabsf(x[i]) > fabsf(m)) m = x[i];
+    float scale = locus_half_to_float(locus_float_to_half(m / -8));
+    for (int i = 0; i < LOCUS_BLOCK; i++) {
+        float level = scale != 0 ? floorf(x[i] / scale + 8.5f) : 8;
+        level = fminf(fmaxf(level, 0), 15);
+        back[i] = scale * (level - 8);
+    }
+}
+
+START_TEST(q4_0_loses_less_than_the_usual_rule_in_every_block)
+{
+    float x[LOCUS_BLOCK], back[LOCUS_BLOCK], usual[LOCUS_BLOCK];
+    struct locus_q4_0 block;
+    uint32_t state = 11;
+    double sum = 0, usual_sum = 0;
+    for (int b = 0; b < N_BLOCKS; b++) {
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            x[i] = draw(&state);
+        locus_encode_row(&block, LOCUS_Q4_0, x, LOCUS_BLOCK);
+        locus_dequantize_row(back, &block, LOCUS_Q4_0, LOCUS_BLOCK);
+        simple_q4(usual, x);
+        double error = squared_error(back, x, LOCUS_BLOCK);
+        double usual_error = squared_error(usual, x, LOCUS_BLOCK);
+        ck_assert_double_le(error, usual_error * 1.0001);
+        sum += error, usual_sum += usual_error;
+    }
+    ck_assert_double_lt(sum, 0.9 * usual_sum);
+}
+END_TEST
+
+START_TEST(blocks_of_zeros_equal_values_and_subnormals_survive)
+{
+    const float values[] = {0, 1, -1, 65504, 1e-42f, -3e-8f};
+    float x[LOCUS_BLOCK], back[LOCUS_BLOCK];
+    unsigned char row[4 * LOCUS_BLOCK];
+    float value = values[_i];
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        x[i] = value;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        locus_encode_row(row, types[t], x, LOCUS_BLOCK);
+        locus_dequantize_row(back, row, types[t], LOCUS_BLOCK);
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            ck_assert_float_le(fabsf(back[i] - value), fabsf(value) / 200 + 6e-8f);
+    }
+}
+END_TEST
+
+/* Logits of a few tokens. */
+static void run_model(const char *path, float *logits, int n_vocab)
+{
+    static const int32_t tokens[] = {1, 5, 40, 7, 100, 33};
+    locus_error error = {0};
+    locus_model *model = locus_model_open(path, &error);
+    ck_assert_msg(model, "%s", error.message);
+    ck_assert_int_eq(locus_model_info_get(model).n_vocab, n_vocab);
+    locus_session *session = locus_session_create(model, NULL, &error);
+    ck_assert_msg(session, "%s", error.message);
+    ck_assert_msg(!locus_session_eval(session, tokens, 6, NULL, 0, &error), "%s", error.message);
+    memcpy(logits, locus_session_logits(session), (size_t)n_vocab * sizeof *logits);
+    locus_session_free(session);
+    locus_model_free(model);
+}
+
+static int vocabulary(const char *path)
+{
+    locus_error error;
+    locus_model *model = locus_model_open(path, &error);
+    int n = locus_model_info_get(model).n_vocab;
+    locus_model_free(model);
+    return n;
+}
+
+START_TEST(a_whole_checkpoint_runs_in_every_type)
+{
+    static const double limits[] = {2e-3, 2e-2, 3e-2, 0.35};
+    char in[256];
+    snprintf(in, sizeof in, "%s", testing_temporary("in.gguf"));
+    const char *out = testing_temporary("out.gguf");
+    hostile_write_checkpoint(in);
+    int n = vocabulary(in);
+    float *exact = malloc((size_t)n * sizeof *exact), *got = malloc((size_t)n * sizeof *got);
+    run_model(in, exact, n);
+    double norm = 0;
+    for (int i = 0; i < n; i++)
+        norm += (double)exact[i] * (double)exact[i];
+    struct locus_quantize job = {.type = types[_i], .n_threads = 2};
+    locus_error error = {0};
+    ck_assert_msg(!locus_quantize(&job, in, out, &error), "%s", error.message);
+    ck_assert_uint_lt(job.bytes_after, job.bytes_before);
+    run_model(out, got, n);
+    double relative = sqrt(squared_error(exact, got, (size_t)n) / norm);
+    ck_assert_double_lt(relative, limits[_i]);
+    ck_assert_double_gt(relative, 0);
+    free(exact);
+    free(got);
+}
+END_TEST
+
+START_TEST(a_file_may_be_quantised_in_its_own_place)
+{
+    const char *path = testing_temporary("same.gguf");
+    hostile_write_checkpoint(path);
+    struct locus_quantize job = {.type = LOCUS_Q8_0};
+    locus_error error = {0};
+    ck_assert_msg(!locus_quantize(&job, path, path, &error), "%s", error.message);
+    locus_model *model = locus_model_open(path, &error);
+    ck_assert_msg(model, "%s", error.message);
+    ck_assert_str_eq(locus_model_info_get(model).weight_type, "Q8_0");
+    locus_model_free(model);
+}
+END_TEST
+
+START_TEST(a_value_that_does_not_fit_is_refused_and_leaves_no_file)
+{
+    const float values[] = {NAN, INFINITY, 1e30f};
+    char in[256];
+    snprintf(in, sizeof in, "%s", testing_temporary("bad.gguf"));
+    const char *out = testing_temporary("none.gguf");
+    float data[2 * LOCUS_BLOCK] = {0};
+    const int64_t dims[] = {LOCUS_BLOCK, 2};
+    data[40] = values[_i];
+    struct locus_checkpoint_writer *writer = locus_writer_create(NULL);
+    locus_writer_string(writer, "general.architecture", "locus", 5);
+    locus_writer_tensor(writer, "blk.0.ffn_up.weight", LOCUS_F32, 2, dims, data);
+    ck_assert_int_eq(locus_writer_finish(writer, in, NULL), LOCUS_OK);
+    locus_writer_free(writer);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        struct locus_quantize job = {.type = types[t]};
+        locus_error error = {0};
+        if (types[t] == LOCUS_BF16 && _i == 2) continue; /* that one it can hold */
+        ck_assert_int_eq(locus_quantize(&job, in, out, &error), LOCUS_ERROR_NUMERIC);
+        ck_assert_ptr_nonnull(strstr(error.message, "blk.0.ffn_up.weight"));
+        ck_assert_int_ne(access(out, F_OK), 0);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("quantize");
+    TCase *rows = tcase_create("rows");
+    tcase_add_test(rows, each_value_is_within_half_a_step);
+    tcase_add_test(rows, q4_0_loses_less_than_the_usual_rule_in_every_block);
+    tcase_add_loop_test(rows, blocks_of_zeros_equal_values_and_subnormals_survive, 0, 6);
+    suite_add_tcase(suite, rows);
+    TCase *files = tcase_create("files");
+    tcase_add_loop_test(files, a_whole_checkpoint_runs_in_every_type, 0, 4);
+    tcase_add_test(files, a_file_may_be_quantised_in_its_own_place);
+    tcase_add_loop_test(files, a_value_that_does_not_fit_is_refused_and_leaves_no_file, 0, 3);
+    suite_add_tcase(suite, files);
+    return testing_run(suite);
+}
