@@ -264,6 +264,12 @@ static enum locus_status read_shape(struct reader *reader, struct locus_config *
         return locus_fail(reader->error, LOCUS_ERROR_FORMAT,
                           "%s: %s.embedding_length %d is no multiple of the %d heads", path,
                           reader->family, config->n_embd, config->n_head);
+    if ((int64_t)config->n_head * config->head_dim > 4 * MAX_WIDTH)
+        return locus_fail(
+            reader->error, LOCUS_ERROR_FORMAT,
+            "%s: %s.attention.head_count and key_length make %d heads of %d, expected "
+            "at most %d values",
+            path, reader->family, config->n_head, config->head_dim, 4 * MAX_WIDTH);
     if (config->n_head % config->n_head_kv)
         return locus_fail(reader->error, LOCUS_ERROR_FORMAT,
                           "%s: %s.attention.head_count %d is no multiple of head_count_kv %d", path,

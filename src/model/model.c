@@ -11,7 +11,10 @@ static enum locus_status read_token(const struct locus_model *model, const char 
 {
     int64_t found = -1;
     *token = -1;
-    if (!locus_checkpoint_int(model->checkpoint, key, &found)) return LOCUS_OK;
+    if (!locus_checkpoint_has(model->checkpoint, key)) return LOCUS_OK;
+    if (!locus_checkpoint_int(model->checkpoint, key, &found))
+        return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is not a whole number",
+                          locus_checkpoint_path(model->checkpoint), key);
     if (found < 0 || found >= model->config.n_vocab)
         return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is %lld, expected 0 to %d",
                           locus_checkpoint_path(model->checkpoint), key, (long long)found,

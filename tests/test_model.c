@@ -1,0 +1,419 @@
+/* The model: what a checkpoint must hold to be one, and what is read from it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hostile.h"
+#include "locus.h"
+#include "testing.h"
+#include "variant.h"
+
+/* ---- refusals ------------------------------------------------------------------------------ */
+
+static void u32(struct variant *variant, const char *key, uint32_t value)
+{
+    locus_writer_u32(variant_writer(variant), key, value);
+}
+
+static void text(struct variant *variant, const char *key, const char *value)
+{
+    locus_writer_string(variant_writer(variant), key, value, strlen(value));
+}
+
+static void replace_u32(struct variant *variant, const char *key, uint32_t value)
+{
+    variant_drop(variant, key);
+    u32(variant, key, value);
+}
+
+static void no_architecture(struct variant *variant)
+{
+    variant_drop(variant, "general.architecture");
+}
+
+static void other_architecture(struct variant *variant)
+{
+    no_architecture(variant);
+    text(variant, "general.architecture", "mamba");
+}
+
+static void no_width(struct variant *variant)
+{
+    variant_drop(variant, "llama.embedding_length");
+}
+
+static void no_layers(struct variant *variant)
+{
+    replace_u32(variant, "llama.block_count", 0);
+}
+
+static void third_layer(struct variant *variant)
+{
+    replace_u32(variant, "llama.block_count", 3);
+}
+
+static void text_for_a_count(struct variant *variant)
+{
+    variant_drop(variant, "llama.block_count");
+    text(variant, "llama.block_count", "2");
+}
+
+static void odd_heads(struct variant *variant)
+{
+    replace_u32(variant, "llama.attention.head_count", 3);
+}
+
+static void odd_key_heads(struct variant *variant)
+{
+    replace_u32(variant, "llama.attention.head_count_kv", 3);
+}
+
+/* 2^14 heads of 2^20: the product is 0 in 32 bits. */
+static void wrapped_heads(struct variant *variant)
+{
+    replace_u32(variant, "llama.attention.head_count", 1 << 14);
+    replace_u32(variant, "llama.attention.head_count_kv", 1 << 14);
+    u32(variant, "llama.attention.key_length", 1 << 20);
+}
+
+static void other_value_length(struct variant *variant)
+{
+    u32(variant, "llama.attention.value_length", 16);
+}
+
+static void negative_epsilon(struct variant *variant)
+{
+    variant_drop(variant, "llama.attention.layer_norm_rms_epsilon");
+    locus_writer_f32(variant_writer(variant), "llama.attention.layer_norm_rms_epsilon", -1);
+}
+
+static void nan_epsilon(struct variant *variant)
+{
+    variant_drop(variant, "llama.attention.layer_norm_rms_epsilon");
+    locus_writer_f32(variant_writer(variant), "llama.attention.layer_norm_rms_epsilon", NAN);
+}
+
+static void no_up(struct variant *variant)
+{
+    variant_drop(variant, "blk.1.ffn_up.weight");
+}
+
+static void no_embedding(struct variant *variant)
+{
+    variant_drop(variant, "token_embd.weight");
+}
+
+static void turned_up(struct variant *variant)
+{
+    int rows, cols;
+    float *values = variant_floats(variant, "blk.1.ffn_up.weight", &rows, &cols);
+    no_up(variant);
+    variant_add(variant, "blk.1.ffn_up.weight", LOCUS_F32, cols, rows, values);
+    free(values);
+}
+
+static void long_bias(struct variant *variant)
+{
+    static const float zeros[64];
+    variant_add(variant, "blk.0.attn_output.bias", LOCUS_F32, 0, 33, zeros);
+}
+
+static void many_tokens(struct variant *variant)
+{
+    const char *tokens[300];
+    size_t lengths[300];
+    for (int i = 0; i < 300; i++)
+        tokens[i] = "x", lengths[i] = 1;
+    variant_drop(variant, "tokenizer.ggml.tokens");
+    locus_writer_strings(variant_writer(variant), "tokenizer.ggml.tokens", tokens, lengths, 300);
+}
+
+static void begin_past_the_end(struct variant *variant)
+{
+    replace_u32(variant, "tokenizer.ggml.bos_token_id", 100000);
+}
+
+static void text_for_a_token(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.eos_token_id");
+    text(variant, "tokenizer.ggml.eos_token_id", "2");
+}
+
+static void number_for_a_position(struct variant *variant)
+{
+    u32(variant, "locus.position", 1);
+}
+
+/* Each names what was found and what was expected. */
+static const struct refusal {
+    void (*change)(struct variant *variant);
+    const char *says[2];
+} refusals[] = {
+    {no_architecture, {"general.architecture is missing"}},
+    {other_architecture, {"general.architecture is \"mamba\"", "expected one of gpt2, llama"}},
+    {no_width, {"llama.embedding_length is missing"}},
+    {no_layers, {"llama.block_count is 0", "expected 1 to"}},
+    {third_layer, {"blk.2.attn_q.weight is missing"}},
+    {text_for_a_count, {"llama.block_count is not a whole number"}},
+    {odd_heads, {"llama.embedding_length 32 is no multiple of the 3 heads"}},
+    {odd_key_heads, {"head_count 4 is no multiple of head_count_kv 3"}},
+    {wrapped_heads, {"16384 heads of 1048576", "expected at most"}},
+    {other_value_length, {"value_length is 16", "expected key_length 8"}},
+    {negative_epsilon, {"layer_norm_rms_epsilon is -1", "expected a number of at least 0"}},
+    {nan_epsilon, {"layer_norm_rms_epsilon is nan", "expected a number of at least 0"}},
+    {no_up, {"blk.1.ffn_up.weight is missing"}},
+    {no_embedding, {"token_embd.weight is missing"}},
+    {turned_up, {"blk.1.ffn_up.weight is [32, 64]", "expected [64, 32]"}},
+    {long_bias, {"blk.0.attn_output.bias is [1, 33]", "expected [1, 32]"}},
+    {many_tokens, {"tokenizer.ggml.tokens has 300 entries", "expected 1 to 271"}},
+    {begin_past_the_end, {"bos_token_id is 100000", "expected 0 to 270"}},
+    {text_for_a_token, {"eos_token_id is not a whole number"}},
+    {number_for_a_position, {"locus.position is not a text"}},
+};
+
+START_TEST(refusal_names_file_field_found_and_expected)
+{
+    const struct refusal *refusal = &refusals[_i];
+    struct variant *variant = variant_begin(NULL);
+    refusal->change(variant);
+    const char *path = variant_finish(variant);
+    locus_error error = {0};
+    ck_assert_ptr_null(locus_model_open(path, &error));
+    ck_assert_int_ne(error.status, LOCUS_OK);
+    ck_assert_msg(strstr(error.message, "variant.gguf") != NULL, "%s", error.message);
+    for (int i = 0; i < 2 && refusal->says[i]; i++)
+        ck_assert_msg(strstr(error.message, refusal->says[i]) != NULL, "no \"%s\": %s",
+                      refusal->says[i], error.message);
+    ck_assert_ptr_null(locus_model_open(path, NULL));
+}
+END_TEST
+
+START_TEST(no_path_is_an_error)
+{
+    locus_error error = {0};
+    ck_assert_ptr_null(locus_model_open(NULL, &error));
+    ck_assert_int_eq(error.status, LOCUS_ERROR_ARGUMENT);
+    locus_model_free(NULL);
+}
+END_TEST
+
+/* ---- what is read -------------------------------------------------------------------------- */
+
+static locus_model *open_variant(struct variant *variant)
+{
+    locus_error error = {0};
+    locus_model *model = locus_model_open(variant_finish(variant), &error);
+    ck_assert_msg(model != NULL, "%s", error.message);
+    return model;
+}
+
+START_TEST(info_describes_the_model)
+{
+    locus_model *model = open_variant(variant_begin(NULL));
+    locus_model_info info = locus_model_info_get(model);
+    ck_assert_str_eq(info.name, "hostile");
+    ck_assert_str_eq(info.family, "llama");
+    ck_assert_str_eq(info.weight_type, "F32");
+    ck_assert_str_eq(info.position, "rope:pairs=adjacent,dim=8,base=10000");
+    ck_assert_int_eq(info.n_embd, 32);
+    ck_assert_int_eq(info.n_layer, 2);
+    ck_assert_int_eq(info.n_head, 4);
+    ck_assert_int_eq(info.n_head_kv, 2);
+    ck_assert_int_eq(info.head_dim, 8);
+    ck_assert_int_eq(info.n_ff, 64);
+    ck_assert_int_eq(info.trained_length, 64);
+    ck_assert_int_eq(info.n_vocab, 271);
+    ck_assert_int_eq(info.n_tokens, 271);
+    ck_assert_int_eq(info.n_parameters, 2 * 271 * 32 + 32 + 2 * (2 * 32 + 3072 + 3 * 2048));
+    ck_assert_int_eq(info.bos_token, 1);
+    ck_assert_int_eq(info.eos_token, 2);
+    ck_assert(locus_model_is_end(model, 2));
+    ck_assert(!locus_model_is_end(model, 1) && !locus_model_is_end(model, -1));
+    locus_model_free(model);
+}
+END_TEST
+
+/* Ids of type 5 at the end, and rows of the embedding past the tokens. */
+START_TEST(padding_of_the_vocabulary_is_no_token)
+{
+    struct variant *variant = variant_begin(NULL);
+    int32_t types[260];
+    const char *tokens[260];
+    size_t lengths[260];
+    float scores[260] = {0};
+    for (int i = 0; i < 260; i++) {
+        types[i] = i == 3 || i >= 257 ? 5 : 1;
+        tokens[i] = "x", lengths[i] = 1;
+    }
+    variant_drop(variant, "tokenizer.ggml.token_type");
+    variant_drop(variant, "tokenizer.ggml.tokens");
+    variant_drop(variant, "tokenizer.ggml.scores");
+    locus_writer_i32s(variant_writer(variant), "tokenizer.ggml.token_type", types, 260);
+    locus_writer_strings(variant_writer(variant), "tokenizer.ggml.tokens", tokens, lengths, 260);
+    locus_writer_f32s(variant_writer(variant), "tokenizer.ggml.scores", scores, 260);
+    locus_model *model = open_variant(variant);
+    ck_assert_int_eq(locus_model_info_get(model).n_vocab, 271);
+    ck_assert_int_eq(locus_model_info_get(model).n_tokens, 257);
+    locus_model_free(model);
+}
+END_TEST
+
+START_TEST(text_begins_with_end_of_text_where_there_is_no_other)
+{
+    struct variant *variant = variant_begin(NULL);
+    variant_drop(variant, "tokenizer.ggml.bos_token_id");
+    u32(variant, "tokenizer.ggml.eot_token_id", 5);
+    locus_model *model = open_variant(variant);
+    ck_assert_int_eq(locus_model_info_get(model).bos_token, 2);
+    ck_assert(locus_model_is_end(model, 5) && locus_model_is_end(model, 2));
+    locus_model_free(model);
+    variant = variant_begin(NULL);
+    variant_drop(variant, "tokenizer.ggml.bos_token_id");
+    variant_drop(variant, "tokenizer.ggml.eos_token_id");
+    model = open_variant(variant);
+    ck_assert_int_eq(locus_model_info_get(model).bos_token, -1);
+    ck_assert(!locus_model_is_end(model, -1));
+    locus_model_free(model);
+}
+END_TEST
+
+/* ---- one model in several shapes ----------------------------------------------------------- */
+
+enum { N_TOKENS = 9 };
+
+/* Logits of a fixed text, all rows: for the caller to free(). */
+static float *run(const locus_model *model, size_t *n_bytes)
+{
+    locus_error error = {0};
+    locus_session_params params = {.n_context = 32, .n_threads = 1, .cache_type = LOCUS_CACHE_F32};
+    static const int32_t tokens[N_TOKENS] = {1, 260, 100, 269, 3, 17, 200, 5, 5};
+    size_t n_vocab = (size_t)locus_model_info_get(model).n_vocab;
+    *n_bytes = N_TOKENS * n_vocab * sizeof(float);
+    float *logits = malloc(*n_bytes);
+    ck_assert_ptr_nonnull(logits);
+    locus_session *session = locus_session_create(model, &params, &error);
+    ck_assert_msg(session != NULL, "%s", error.message);
+    ck_assert_int_eq(locus_session_eval(session, tokens, N_TOKENS, logits, N_TOKENS, &error), 0);
+    locus_session_free(session);
+    return logits;
+}
+
+static float *run_variant(struct variant *variant, size_t *n_bytes)
+{
+    locus_model *model = open_variant(variant);
+    float *logits = run(model, n_bytes);
+    locus_model_free(model);
+    return logits;
+}
+
+static void check_same_bits(struct variant *left, struct variant *right, const char *what)
+{
+    size_t n_left, n_right;
+    float *a = run_variant(left, &n_left), *b = run_variant(right, &n_right);
+    ck_assert_uint_eq(n_left, n_right);
+    ck_assert_msg(!memcmp(a, b, n_left), "%s: the bits differ", what);
+    free(a);
+    free(b);
+}
+
+static void fuse(struct variant *variant, const char *const names[3], const char *fused)
+{
+    float all[3 * 32 * 32];
+    int n = 0, rows, cols;
+    for (int part = 0; part < 3; part++) {
+        float *values = variant_floats(variant, names[part], &rows, &cols);
+        memcpy(all + n * cols, values, (size_t)(rows * cols) * sizeof *values);
+        n += rows;
+        free(values);
+        variant_drop(variant, names[part]);
+    }
+    variant_add(variant, fused, LOCUS_F32, n, cols, all);
+}
+
+START_TEST(fused_projections_give_the_bits_of_separate_ones)
+{
+    struct variant *variant = variant_begin(NULL);
+    static const char *const names[2][3] = {
+        {"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight"},
+        {"blk.1.attn_q.weight", "blk.1.attn_k.weight", "blk.1.attn_v.weight"}};
+    fuse(variant, names[0], "blk.0.attn_qkv.weight");
+    fuse(variant, names[1], "blk.1.attn_qkv.weight");
+    check_same_bits(variant_begin(NULL), variant, "fused");
+}
+END_TEST
+
+START_TEST(tied_head_gives_the_bits_of_a_copy)
+{
+    struct variant *tied = variant_begin(NULL), *copied = variant_begin(NULL);
+    int rows, cols;
+    variant_drop(tied, "output.weight");
+    variant_drop(copied, "output.weight");
+    float *values = variant_floats(copied, "token_embd.weight", &rows, &cols);
+    variant_add(copied, "output.weight", LOCUS_F32, rows, cols, values);
+    free(values);
+    check_same_bits(tied, copied, "tied");
+}
+END_TEST
+
+/* Halves are exact floats, and take the same chains. */
+START_TEST(halves_give_the_bits_of_the_floats_they_are)
+{
+    static const enum locus_tensor_type types[] = {LOCUS_F16, LOCUS_BF16};
+    for (int i = 0; i < 2; i++) {
+        struct variant *halves = variant_begin(NULL);
+        variant_convert(halves, types[i]);
+        const char *path = variant_finish(halves);
+        struct variant *floats = variant_begin(path);
+        variant_convert(floats, LOCUS_F32);
+        check_same_bits(variant_begin(path), floats, i ? "BF16" : "F16");
+    }
+}
+END_TEST
+
+START_TEST(quantised_weights_stay_near_the_floats_they_are)
+{
+    static const struct {
+        enum locus_tensor_type type;
+        const char *name;
+    } types[] = {{LOCUS_Q8_0, "Q8_0"}, {LOCUS_Q4_0, "Q4_0"}};
+    for (int i = 0; i < 2; i++) {
+        struct variant *quantised = variant_begin(NULL);
+        variant_convert(quantised, types[i].type);
+        const char *path = variant_finish(quantised);
+        struct variant *floats = variant_begin(path);
+        variant_convert(floats, LOCUS_F32);
+        size_t n_bytes;
+        locus_model *model = open_variant(variant_begin(path));
+        ck_assert_str_eq(locus_model_info_get(model).weight_type, types[i].name);
+        float *a = run(model, &n_bytes), *b = run_variant(floats, &n_bytes);
+        locus_model_free(model);
+        double error = 0, size = 0;
+        for (size_t j = 0; j < n_bytes / sizeof *a; j++) {
+            error += (double)(a[j] - b[j]) * (double)(a[j] - b[j]);
+            size += (double)b[j] * (double)b[j];
+        }
+        /* Activations have 8 bits: an error of 1/254 a value at most, that adds up over layers. */
+        ck_assert_msg(sqrt(error / size) < 0.02, "%s: %g", types[i].name, sqrt(error / size));
+        free(a);
+        free(b);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("model");
+    TCase *tests = tcase_create("model");
+    tcase_add_loop_test(tests, refusal_names_file_field_found_and_expected, 0,
+                        sizeof refusals / sizeof *refusals);
+    tcase_add_test(tests, no_path_is_an_error);
+    tcase_add_test(tests, info_describes_the_model);
+    tcase_add_test(tests, padding_of_the_vocabulary_is_no_token);
+    tcase_add_test(tests, text_begins_with_end_of_text_where_there_is_no_other);
+    tcase_add_test(tests, fused_projections_give_the_bits_of_separate_ones);
+    tcase_add_test(tests, tied_head_gives_the_bits_of_a_copy);
+    tcase_add_test(tests, halves_give_the_bits_of_the_floats_they_are);
+    tcase_add_test(tests, quantised_weights_stay_near_the_floats_they_are);
+    suite_add_tcase(suite, tests);
+    return testing_run(suite);
+}
