@@ -1,7 +1,6 @@
 /* Variants of a checkpoint: see variant.h. */
 #include "variant.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,66 +63,17 @@ float *variant_floats(const struct variant *variant, const char *name, int *rows
     return values;
 }
 
-/* ---- number formats, in the plainest way --------------------------------------------------- */
-
-static uint16_t to_bfloat(float value)
-{
-    uint32_t bits = locus_bits_of(value);
-    return (uint16_t)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-static void to_q8_0(struct locus_q8_0 *block, const float *values)
-{
-    float largest = 0;
-    for (int i = 0; i < LOCUS_BLOCK; i++)
-        largest = fmaxf(largest, fabsf(values[i]));
-    float scale = largest / 127;
-    block->scale = locus_float_to_half(scale);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
-        block->q[i] = (int8_t)(scale > 0 ? roundf(values[i] / scale) : 0);
-}
-
-static int to_nibble(float value, float scale)
-{
-    float q = scale != 0 ? roundf(value / scale) : 0;
-    return (int)fminf(fmaxf(q, -8), 7) + 8;
-}
-
-static void to_q4_0(struct locus_q4_0 *block, const float *values)
-{
-    float largest = 0;
-    for (int i = 0; i < LOCUS_BLOCK; i++)
-        largest = fabsf(values[i]) > fabsf(largest) ? values[i] : largest;
-    float scale = largest / -8;
-    block->scale = locus_float_to_half(scale);
-    for (int i = 0; i < LOCUS_BLOCK / 2; i++)
-        block->q[i] = (uint8_t)(to_nibble(values[i], scale) |
-                                to_nibble(values[i + LOCUS_BLOCK / 2], scale) << 4);
-}
-
-static void *convert(const float *values, size_t n, enum locus_tensor_type type)
-{
-    void *block = malloc(n * sizeof *values);
-    ck_assert_ptr_nonnull(block);
-    uint16_t *halves = block;
-    struct locus_q8_0 *q8 = block;
-    struct locus_q4_0 *q4 = block;
-    if (type == LOCUS_F32) memcpy(block, values, n * sizeof *values);
-    for (size_t i = 0; i < n && (type == LOCUS_F16 || type == LOCUS_BF16); i++)
-        halves[i] = type == LOCUS_F16 ? locus_float_to_half(values[i]) : to_bfloat(values[i]);
-    for (size_t i = 0; i < n / LOCUS_BLOCK && type == LOCUS_Q8_0; i++)
-        to_q8_0(&q8[i], values + i * LOCUS_BLOCK);
-    for (size_t i = 0; i < n / LOCUS_BLOCK && type == LOCUS_Q4_0; i++)
-        to_q4_0(&q4[i], values + i * LOCUS_BLOCK);
-    return block;
-}
+/* ---- adding -------------------------------------------------------------------------------- */
 
 void variant_add(struct variant *variant, const char *name, enum locus_tensor_type type, int rows,
                  int cols, const float *values)
 {
     ck_assert_uint_lt(variant->n_blocks, MAX_BLOCKS);
-    void *block = convert(values, (size_t)(rows ? rows : 1) * (size_t)cols, type);
+    size_t n = (size_t)(rows ? rows : 1) * (size_t)cols;
+    void *block = malloc(n * sizeof *values);
+    ck_assert_ptr_nonnull(block);
     variant->blocks[variant->n_blocks++] = block;
+    locus_encode_row(block, type, values, n); /* the rows lie one after another */
     const int64_t dims[] = {cols, rows};
     locus_writer_tensor(variant->writer, name, type, rows ? 2 : 1, dims, block);
 }
