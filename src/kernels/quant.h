@@ -77,8 +77,8 @@ void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type ty
                           size_t n_values);
 
 /* The reverse: finite floats rounded to a stored row, to nearest, ties to even. Q8_0's scale is the
- * block's largest magnitude / 127 as a half; Q4_0's is searched for the least squared error. A value
- * past the range of halves becomes infinite: callers refuse it before. */
+ * block's largest magnitude / 127 as a half; Q4_0's is searched for the least squared error. A
+ * value past the range of halves becomes infinite: callers refuse it before. */
 void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, size_t n_values);
 
 /* Activations in blocks of 32, by one exact rule: with m the largest magnitude of the block, the
