@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Train a small `locus` model on plain text and write it as GGUF.
+"""Train a small `locus` model, on plain text or on a task, and write it as GGUF.
 
 Texts are cut into documents at lines that read `<|endoftext|>`; exact duplicates, and documents
 that are also in the held-out texts, are dropped. A byte-level BPE is trained on them, and the
-decoder on contiguous windows of the encoded stream. Everything follows from --seed: an
-interrupted run that resumes from its --state sees the same batches in the same order.
+decoder on contiguous windows of the encoded stream. With --task, examples are made as they are
+needed (tasks.py has the formats). Everything follows from --seed: an interrupted run that resumes
+from its --state sees the same batches in the same order, and so do the runs of two position
+schemes, which also start from the same weights but for the schemes' own.
 
     train.py --text stories.txt --eval held-out.txt --tokens 30M --state run.pt --log run.csv \\
-             --export model.gguf
-    train.py --state run.pt --eval held-out.txt --evaluate
+             --position alibi --export model.gguf
+    train.py --task copy --position rope --tokens 10M --export copy-rope.gguf
+    train.py --load model.gguf --eval book.txt --evaluate --lengths 64:4096
     train.py --load model.gguf --generate "Once upon a time"
 """
 
@@ -18,36 +21,25 @@ import argparse
 import contextlib
 import csv
 import dataclasses
-import json
 import math
 import os
-import re
 import signal
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from torch import Tensor
 
-from decoder import (
-    ACTIVATIONS,
-    END_OF_TEXT,
-    NORMS,
-    SCHEMES,
-    ByteBpe,
-    Decoder,
-    DecoderConfig,
-    read_gguf,
-    write_gguf,
-)
+from decoder import ACTIVATIONS, NORMS, SCHEMES, Decoder, DecoderConfig, read_gguf, write_gguf
+from evaluation import generate, window_loss
+from positions import SpecError
+from tasks import IGNORED, TASKS, TaskBatches, exact_match
+from texts import Windows, read_documents
+from vocabulary import ByteBpe, Bytes, tokenizer_from_json
 
-END_OF_TEXT_LINE = re.compile(rf"^[ \t]*{re.escape(END_OF_TEXT)}[ \t\r]*$", re.MULTILINE)
 LOG_COLUMNS = (
     "step",
     "tokens",
@@ -55,136 +47,14 @@ LOG_COLUMNS = (
     "learning_rate",
     "train_loss",
     "heldout_loss",
+    "exact_match",
     "tokens_per_second",
 )
+LEARNING_RATES = {"adamw": 2e-3, "muon": 5e-3}
 
 
 class UsageError(Exception):
     """A request that cannot be served; the message is one line."""
-
-
-# --------------------------------------------------------------------------------------------
-# Texts and tokens
-# --------------------------------------------------------------------------------------------
-
-
-def read_documents(paths: list[Path]) -> list[str]:
-    """The documents of `paths` in order, stripped, without empty ones and duplicates."""
-    seen: dict[str, None] = {}
-    for path in paths:
-        text = path.read_text(encoding="utf-8")
-        for part in END_OF_TEXT_LINE.split(text):
-            if document := part.strip():
-                seen.setdefault(document)
-    return list(seen)
-
-
-def train_tokenizer(documents: list[str], n_vocab: int) -> ByteBpe:
-    """GPT-2's kind of BPE: the 256 bytes first, then the merges, the end of text last."""
-    if n_vocab < 257:
-        raise UsageError(f"--vocab {n_vocab}: at least 257 are needed")
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(
-        vocab_size=n_vocab - 1, initial_alphabet=alphabet, show_progress=False
-    )
-    backend.train_from_iterator(documents, trainer)
-    vocab = backend.get_vocab()
-    tokens = sorted(vocab, key=vocab.__getitem__)
-    pairs = json.loads(backend.to_str())["model"]["merges"]
-    return ByteBpe([*tokens, END_OF_TEXT], [f"{a} {b}" for a, b in pairs])
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Training windows of n_context + 1 tokens. An epoch cuts the stream at a random phase and
-    visits the pieces in a random order; both follow from (seed, epoch) alone."""
-
-    stream: np.ndarray
-    n_context: int
-    seed: int
-
-    @property
-    def per_epoch(self) -> int:
-        return (len(self.stream) - 1 - (self.n_context - 1)) // self.n_context
-
-    def starts(self, epoch: int) -> np.ndarray:
-        rng = np.random.default_rng([self.seed, epoch])
-        phase = rng.integers(self.n_context)
-        return phase + self.n_context * rng.permutation(self.per_epoch)
-
-    def batch(self, step: int, n_batch: int) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of a step, int64 [n_batch, n_context]."""
-        numbers = np.arange(step * n_batch, (step + 1) * n_batch)
-        epochs, places = numbers // self.per_epoch, numbers % self.per_epoch
-        orders = {int(e): self.starts(int(e)) for e in np.unique(epochs)}
-        rows = np.stack(
-            [
-                self.stream[s : s + self.n_context + 1]
-                for e, p in zip(epochs, places, strict=True)
-                for s in (orders[int(e)][p],)
-            ]
-        )
-        tokens = torch.from_numpy(rows.astype(np.int64))
-        return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
-
-
-# --------------------------------------------------------------------------------------------
-# Evaluation and samples
-# --------------------------------------------------------------------------------------------
-
-
-@torch.no_grad()
-def evaluate(
-    model: Decoder, stream: np.ndarray, device: torch.device, max_windows: int = 0
-) -> tuple[float, int]:
-    """Mean loss in nats a token over non-overlapping windows of the trained length, and the
-    number of tokens it is over: all but the first, or those of `max_windows` windows."""
-    n = model.config.n_context
-    tokens = torch.from_numpy(stream.astype(np.int64))
-    starts = range(0, len(stream) - 1, n)
-    whole = [s for s in starts if s + n < len(stream)]
-    groups = [whole[i : i + 32] for i in range(0, len(whole), 32)]
-    groups += [[s] for s in starts if s + n >= len(stream)]
-    if max_windows > 0:
-        spread = whole[:: max(1, len(whole) // max_windows)][:max_windows]
-        groups = [spread[i : i + 32] for i in range(0, len(spread), 32)]
-    total, count = 0.0, 0
-    for group in groups:
-        rows = torch.stack([tokens[s : s + n + 1] for s in group]).to(device)
-        logits = model(rows[:, :-1])
-        loss = F.cross_entropy(logits.flatten(0, 1).float(), rows[:, 1:].flatten(), reduction="sum")
-        total += loss.item()
-        count += rows[:, 1:].numel()
-    return total / count, count
-
-
-@torch.no_grad()
-def generate(
-    model: Decoder,
-    tokenizer: ByteBpe,
-    prompt: str,
-    device: torch.device,
-    *,
-    n_tokens: int,
-    temperature: float,
-    top_k: int,
-    seed: int,
-) -> str:
-    """Continue `prompt` up to an end of text. Contexts past the trained length lose their start."""
-    rng = torch.Generator().manual_seed(seed)
-    ids = [tokenizer.end_of_text, *tokenizer.encode(prompt)]
-    for _ in range(n_tokens):
-        window = torch.tensor([ids[-model.config.n_context :]], device=device)
-        logits = model(window)[0, -1].float().cpu() / temperature
-        if 0 < top_k < len(logits):
-            logits[logits < logits.topk(top_k).values[-1]] = -math.inf
-        token = int(torch.multinomial(logits.softmax(-1), 1, generator=rng))
-        if token == tokenizer.end_of_text:
-            break
-        ids.append(token)
-    return tokenizer.decode(ids[1:])
 
 
 # --------------------------------------------------------------------------------------------
@@ -204,13 +74,13 @@ def load_state(path: Path) -> dict[str, Any]:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def model_from_state(state: dict[str, Any], weights: str) -> tuple[Decoder, ByteBpe]:
+def model_from_state(state: dict[str, Any], weights: str) -> tuple[Decoder, ByteBpe | Bytes]:
     model = Decoder(DecoderConfig(**state["config"]))
     chosen = state["model"]
     if weights == "best" and state["best"] is not None:
         chosen = state["best"]["model"]
     model.load_state_dict(chosen)
-    return model, ByteBpe.from_json(state["tokenizer"])
+    return model, tokenizer_from_json(state["tokenizer"])
 
 
 class Log:
@@ -253,13 +123,33 @@ def learning_rate(tokens: int, args: argparse.Namespace) -> float:
     return args.lr * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
-def make_optimiser(model: Decoder, args: argparse.Namespace) -> torch.optim.Optimizer:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": args.weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+def make_optimisers(model: Decoder, args: argparse.Namespace) -> list[torch.optim.Optimizer]:
+    """AdamW for everything; or Muon for the matrices inside the blocks, with updates as large as
+    AdamW's, and AdamW for the rest. Vectors and the position scheme's weights don't decay."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    inner = {name for name, p in named if p.dim() == 2 and name.startswith("blocks.")}
+    by_muon = inner if args.optimiser == "muon" else set()
+    decay = [
+        p
+        for name, p in named
+        if name not in by_muon and p.dim() >= 2 and not name.startswith("position.")
     ]
-    return torch.optim.AdamW(groups, lr=args.lr, betas=(0.9, 0.95), fused=True)
+    no_decay = [p for name, p in named if p.dim() < 2 or name.startswith("position.")]
+    groups = [
+        {"params": decay, "weight_decay": args.weight_decay},
+        {"params": no_decay, "weight_decay": 0.0},
+    ]
+    out: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(groups, lr=args.lr, betas=(0.9, 0.95), fused=True)
+    ]
+    if by_muon:
+        matrices = [p for name, p in named if name in by_muon]
+        out.append(
+            torch.optim.Muon(
+                matrices, lr=args.lr, weight_decay=args.weight_decay, adjust_lr_fn="match_rms_adamw"
+            )
+        )
+    return out
 
 
 def config_from(args: argparse.Namespace, n_vocab: int) -> DecoderConfig:
@@ -287,19 +177,23 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def prepare(
+def make_tokenizer(
     args: argparse.Namespace, documents: list[str], state: dict[str, Any] | None
-) -> tuple[Decoder, ByteBpe]:
-    """The tokenizer and the model to train: from the state, or new."""
+) -> ByteBpe | Bytes:
     if state is not None:
-        tokenizer = ByteBpe.from_json(state["tokenizer"])
-    elif args.tokenizer is not None and args.tokenizer.exists():
-        tokenizer = ByteBpe.from_json(args.tokenizer.read_text(encoding="utf-8"))
-    else:
-        tokenizer = train_tokenizer(documents, args.vocab)
-        if args.tokenizer is not None:
-            args.tokenizer.write_text(tokenizer.to_json(), encoding="utf-8")
-    config = config_from(args, len(tokenizer.tokens))
+        return tokenizer_from_json(state["tokenizer"])
+    if args.task is not None:
+        return Bytes()
+    if args.tokenizer is not None and args.tokenizer.exists():
+        return tokenizer_from_json(args.tokenizer.read_text(encoding="utf-8"))
+    tokenizer = ByteBpe.train(documents, args.vocab)
+    if args.tokenizer is not None:
+        args.tokenizer.write_text(tokenizer.to_json(), encoding="utf-8")
+    return tokenizer
+
+
+def make_model(args: argparse.Namespace, n_vocab: int, state: dict[str, Any] | None) -> Decoder:
+    config = config_from(args, n_vocab)
     if state is not None and dataclasses.asdict(config) != state["config"]:
         for key, value in dataclasses.asdict(config).items():
             if value != state["config"][key]:
@@ -308,35 +202,84 @@ def prepare(
     model = Decoder(config)
     if state is not None:
         model.load_state_dict(state["model"])
-    return model, tokenizer
+    return model
+
+
+class TextSource:
+    """Windows of texts, and the loss on held-out ones."""
+
+    def __init__(self, args: argparse.Namespace, state: dict[str, Any] | None) -> None:
+        held_out = read_documents(args.eval)
+        known = set(held_out)
+        documents = [d for d in read_documents(args.text) if d not in known]
+        self.args, self.tokenizer = args, make_tokenizer(args, documents, state)
+        stream = self.tokenizer.encode_documents(documents)
+        self.windows = Windows(stream, args.context, args.seed)
+        if self.windows.per_epoch < 1:
+            raise UsageError(f"the texts have {len(stream)} tokens, too few for one window")
+        self.batch = self.windows.batch
+        self.per_step = args.batch * args.context
+        self.held_out = self.tokenizer.encode_documents(held_out)
+        self.about = (
+            f"{len(documents)} documents, {len(stream)} tokens; held out {len(self.held_out)}"
+        )
+
+    def measure(self, model: Decoder, device: torch.device) -> tuple[float | None, float | None]:
+        """The held-out loss, and the share of exact matches."""
+        if len(self.held_out) < 2:
+            return None, None
+        n_windows = self.args.eval_windows
+        loss, _ = window_loss(model, self.held_out, self.args.context, device, n_windows)
+        return loss, None
+
+
+class TaskSource:
+    """Examples of a task, and the loss and exact matches on others."""
+
+    N_BATCH, N_TRIALS = 64, 64
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.task = TASKS[args.task]
+        self.length = args.task_length or self.task.trained
+        args.context = self.task.longest(self.length)
+        self.tokenizer, self.seed = Bytes(), args.seed
+        self.batch = TaskBatches(self.task, self.length, args.seed).batch
+        self.per_step = args.batch * (args.context - 1)
+        self.about = f"{args.task} up to length {self.length}"
+
+    def measure(self, model: Decoder, device: torch.device) -> tuple[float | None, float | None]:
+        unseen = self.seed + 1_000_000
+        inputs, targets = TaskBatches(self.task, self.length, unseen).batch(0, self.N_BATCH)
+        with torch.no_grad():
+            logits = model(inputs.to(device)).flatten(0, 1).float()
+            loss = F.cross_entropy(logits, targets.to(device).flatten(), ignore_index=IGNORED)
+        right = exact_match(
+            model, self.task, self.length, trials=self.N_TRIALS, seed=unseen, device=device
+        )
+        return loss.item(), right
 
 
 def train(args: argparse.Namespace, device: torch.device) -> int:
-    held_out = read_documents(args.eval)
-    known = set(held_out)
-    documents = [d for d in read_documents(args.text) if d not in known]
     state = load_state(args.state) if args.state is not None and args.state.exists() else None
-    model, tokenizer = prepare(args, documents, state)
+    source = TaskSource(args) if args.task is not None else TextSource(args, state)
+    model = make_model(args, len(source.tokenizer.tokens), state)
     model.to(device)
-    optimiser = make_optimiser(model, args)
+    optimisers = make_optimisers(model, args)
     step, seconds, best = 0, 0.0, None
     if state is not None:
-        if (state["seed"], state["batch"]) != (args.seed, args.batch):
-            raise UsageError(f"{args.state}: was made with another --seed or --batch")
-        optimiser.load_state_dict(state["optimiser"])
+        for key in ("seed", "batch", "optimiser"):
+            if state[key] != getattr(args, key):
+                raise UsageError(f"{args.state}: was made with --{key} {state[key]}")
+        for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
         step, seconds, best = state["step"], state["seconds"], state["best"]
 
-    windows = Windows(tokenizer.encode_documents(documents), args.context, args.seed)
-    if windows.per_epoch < 1:
-        raise UsageError(f"the texts have {len(windows.stream)} tokens, too few for one window")
-    eval_stream = tokenizer.encode_documents(held_out)
-    per_step = args.batch * args.context
+    per_step = source.per_step
     last_step = math.ceil(args.tokens / per_step)
     n_parameters = sum(p.numel() for p in model.parameters())
     say(
-        f"{len(documents)} documents, {len(windows.stream)} tokens; held out {len(eval_stream)}; "
-        f"{n_parameters} parameters; {model.position.spec()}; {device}, "
-        f"{torch.get_num_threads()} threads; step {step} of {last_step}"
+        f"{source.about}; {n_parameters} parameters; {model.position.spec()}; {device}, "
+        f"{torch.get_num_threads()} threads; {args.optimiser}; step {step} of {last_step}"
     )
 
     forward = torch.compile(model) if args.compile else model
@@ -355,32 +298,36 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
         if args.state is not None:
             made = {
                 "config": dataclasses.asdict(model.config),
-                "tokenizer": tokenizer.to_json(),
+                "tokenizer": source.tokenizer.to_json(),
                 "model": model.state_dict(),
-                "optimiser": optimiser.state_dict(),
+                "optimisers": [optimiser.state_dict() for optimiser in optimisers],
                 "step": step,
                 "seconds": seconds,
                 "seed": args.seed,
                 "batch": args.batch,
+                "optimiser": args.optimiser,
                 "best": best,
             }
             save_state(args.state, made)
 
     log = Log(args.log, step)
-    clock = saved = time.monotonic()
+    clock = saved_at = time.monotonic()
     sum_loss, n_loss, spell = torch.zeros((), device=device), 0, 0.0
     while step < last_step and stopped_by == 0:
         rate = learning_rate(step * per_step, args)
-        for group in optimiser.param_groups:
+        for group in (group for optimiser in optimisers for group in optimiser.param_groups):
             group["lr"] = rate
-        inputs, targets = (t.to(device) for t in windows.batch(step, args.batch))
+        inputs, targets = (t.to(device) for t in source.batch(step, args.batch))
         with precision:
             logits = forward(inputs)
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
-        optimiser.zero_grad(set_to_none=True)
+            loss = F.cross_entropy(
+                logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED
+            )
+        model.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
-        optimiser.step()
+        for optimiser in optimisers:
+            optimiser.step()
         step += 1
         sum_loss += loss.detach()
         n_loss += 1
@@ -388,19 +335,20 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
         seconds, spell, clock = seconds + now - clock, spell + now - clock, now
         if step % args.report == 0 or step == last_step:
             mean, speed = sum_loss.item() / n_loss, n_loss * per_step / spell
-            held = ""
-            if len(eval_stream) > 1 and (step % args.eval_every == 0 or step == last_step):
-                value, _ = evaluate(model, eval_stream, device, args.eval_windows)
-                held = f"{value:.5f}"
-                if best is None or value < best["loss"]:
-                    weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
-                    best = {"loss": value, "step": step, "model": weights}
             if not math.isfinite(mean):
                 raise UsageError(f"the loss is {mean} at step {step}: try a smaller --lr")
+            held, right = None, None
+            if step % args.eval_every == 0 or step == last_step:
+                held, right = source.measure(model.eval(), device)
+                model.train()
+                if held is not None and (best is None or held < best["loss"]):
+                    weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
+                    best = {"loss": held, "step": step, "model": weights}
             left = (last_step - step) * per_step / speed / 60
             say(
                 f"step {step} tokens {step * per_step} loss {mean:.4f}"
-                + (f" held out {held}" if held else "")
+                + ("" if held is None else f" held out {held:.5f}")
+                + ("" if right is None else f" exact {right:.3f}")
                 + f" lr {rate:.2e} {speed:.0f} tokens/s {left:.0f} min left"
             )
             log.row(
@@ -409,14 +357,15 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
                 f"{seconds:.1f}",
                 f"{rate:.4e}",
                 f"{mean:.5f}",
-                held,
+                "" if held is None else f"{held:.5f}",
+                "" if right is None else f"{right:.4f}",
                 f"{speed:.0f}",
             )
             sum_loss.zero_()
             n_loss, spell = 0, 0.0
-        if time.monotonic() - saved >= args.save_seconds:
+        if time.monotonic() - saved_at >= args.save_seconds:
             save()
-            saved = time.monotonic()
+            saved_at = time.monotonic()
     save()
     log.close()
     if stopped_by != 0:
@@ -427,15 +376,72 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
         if args.weights == "best" and best is not None:
             chosen = Decoder(model.config)
             chosen.load_state_dict(best["model"])
-        write_gguf(args.export, chosen, tokenizer, args.name, args.type)
-        say(f"wrote {args.export}")
+        export(args, chosen, source.tokenizer)
     return 0
+
+
+# --------------------------------------------------------------------------------------------
+# Models that exist
+# --------------------------------------------------------------------------------------------
+
+
+def export(args: argparse.Namespace, model: Decoder, tokenizer: ByteBpe | Bytes) -> None:
+    more: dict[str, str | int] = {}
+    if args.task is not None:
+        more = {"task": args.task, "task_length": args.task_length or TASKS[args.task].trained}
+    write_gguf(args.export, model, tokenizer, args.name, args.type, more)
+    say(f"wrote {args.export}")
+
+
+def evaluate_documents(
+    args: argparse.Namespace, model: Decoder, tokenizer: ByteBpe | Bytes, device: torch.device
+) -> None:
+    documents = read_documents(args.eval)
+    n, stream = model.config.n_context, tokenizer.encode_documents(documents)
+    loss, count = window_loss(model, stream, n, device)
+    n_bytes = sum(len(d.encode()) + 1 for d in documents)
+    print(
+        f"loss {loss:.5f} nats/token, perplexity {math.exp(loss):.4f}, "
+        f"{loss * count / n_bytes / math.log(2):.4f} bits/byte, {count} tokens, windows of {n}"
+    )
+
+
+def evaluate_lengths(
+    args: argparse.Namespace, model: Decoder, tokenizer: ByteBpe | Bytes, device: torch.device
+) -> None:
+    """Perplexity of the texts as they are, byte for byte, in windows of every length."""
+    print("position,text,length,tokens,nll,perplexity")
+    for path in args.eval:
+        stream = np.array(tokenizer.encode(path.read_bytes().decode()))
+        for length in args.lengths:
+            model.position.at_length(length)
+            try:
+                loss, count = window_loss(model, stream, length, device)
+            except SpecError as error:
+                say(f"{path.name}, length {length}: {error}")
+                continue
+            print(
+                f'"{model.position.spec()}",{path.name},{length},{count},{loss:.6f},'
+                f"{math.exp(loss):.6f}",
+                flush=True,
+            )
+
+
+def evaluate_task(args: argparse.Namespace, model: Decoder, device: torch.device) -> None:
+    task = TASKS[args.task]
+    print("position,task,length,trials,accuracy")
+    for length in args.lengths or range(task.shortest, task.trained + 1):
+        model.position.at_length(task.longest(length))
+        right = exact_match(model, task, length, trials=args.trials, seed=args.seed, device=device)
+        print(
+            f'"{model.position.spec()}",{args.task},{length},{args.trials},{right:.4f}', flush=True
+        )
 
 
 def use(args: argparse.Namespace, device: torch.device) -> int:
     """Export, evaluate or sample a model that exists."""
     if args.load is not None:
-        model, tokenizer = read_gguf(args.load)
+        model, tokenizer = read_gguf(args.load, args.position)
     elif args.state is not None:
         model, tokenizer = model_from_state(load_state(args.state), args.weights)
     else:
@@ -444,20 +450,16 @@ def use(args: argparse.Namespace, device: torch.device) -> int:
     if args.export_only:
         if args.export is None:
             raise UsageError("--export-only needs --export FILE")
-        write_gguf(args.export, model, tokenizer, args.name, args.type)
-        say(f"wrote {args.export}")
+        export(args, model, tokenizer)
     if args.evaluate:
-        documents = read_documents(args.eval)
-        if not documents:
-            raise UsageError("--evaluate needs --eval FILE")
-        stream = tokenizer.encode_documents(documents)
-        loss, count = evaluate(model, stream, device)
-        n_bytes = sum(len(d.encode()) + 1 for d in documents)
-        print(
-            f"loss {loss:.5f} nats/token, perplexity {math.exp(loss):.4f}, "
-            f"{loss * count / n_bytes / math.log(2):.4f} bits/byte, {count} tokens, "
-            f"windows of {model.config.n_context}"
-        )
+        if args.task is not None:
+            evaluate_task(args, model, device)
+        elif not args.eval:
+            raise UsageError("--evaluate needs --eval FILE, or --task")
+        elif args.lengths:
+            evaluate_lengths(args, model, tokenizer, device)
+        else:
+            evaluate_documents(args, model, tokenizer, device)
     for i in range(args.samples if args.generate is not None else 0):
         if i > 0:
             print("\n---\n")
@@ -478,16 +480,27 @@ def use(args: argparse.Namespace, device: torch.device) -> int:
 
 
 def count(text: str) -> int:
-    """A positive whole number, with k, M or G for powers of a thousand."""
-    scales = {"k": 10**3, "M": 10**6, "G": 10**9}
+    """A positive whole number, with k or K, M or G for powers of a thousand."""
+    scales = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
     scale = scales.get(text[-1:], 1)
     try:
-        value = round(float(text.rstrip("kMG")) * scale)
+        value = round(float(text.removesuffix(text[-1:]) if scale > 1 else text) * scale)
     except (ValueError, OverflowError):
         value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a positive number such as 500k or 30M")
     return value
+
+
+def lengths(text: str) -> list[int]:
+    """64,96,128 as it is; 64:4096 doubles."""
+    first, colon, last = text.partition(":")
+    if not colon:
+        return [count(part) for part in text.split(",")]
+    out = [count(first)]
+    while 2 * out[-1] <= count(last):
+        out.append(2 * out[-1])
+    return out
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -504,14 +517,15 @@ def make_parser() -> argparse.ArgumentParser:
     g.add_argument(
         "--tokenizer", type=Path, metavar="FILE", help="take the tokenizer from FILE, or make FILE"
     )
+    g.add_argument("--task", choices=TASKS, help="instead of texts (tasks.py)")
+    g.add_argument("--task-length", type=count, help="longest example (20; 8 digits; 256)")
 
     g = p.add_argument_group("model")
     names = ", ".join(s.name for s in SCHEMES)
     g.add_argument(
         "--position",
         metavar="SPEC",
-        default="rope:pairs=half,base=10000",
-        help=f"NAME[:key=value[,key=value]...], NAME one of {names} (%(default)s)",
+        help=f"NAME[:key=value[,key=value]...], NAME one of {names} (rope; --load: the file's)",
     )
     g.add_argument("--context", type=count, default=256, help="trained length (%(default)s)")
     g.add_argument("--n-embd", type=count, default=160, help="width (%(default)s)")
@@ -533,7 +547,11 @@ def make_parser() -> argparse.ArgumentParser:
     g = p.add_argument_group("training")
     g.add_argument("--tokens", type=count, default=30_000_000, help="budget, e.g. 30M (30M)")
     g.add_argument("--batch", type=count, default=32, help="windows a step (%(default)s)")
-    g.add_argument("--lr", type=float, default=2e-3, help="highest learning rate (%(default)s)")
+    g.add_argument(
+        "--optimiser", choices=LEARNING_RATES, default="muon",
+        help="muon: for the matrices inside the blocks, adamw for the rest (%(default)s)",
+    )  # fmt: skip
+    g.add_argument("--lr", type=float, help="highest learning rate (muon 5e-3, adamw 2e-3)")
     g.add_argument("--warmup", type=count, default=500_000, help="tokens of warmup (500k)")
     g.add_argument("--weight-decay", type=float, default=0.1, help="on matrices (%(default)s)")
     g.add_argument("--clip", type=float, default=1.0, help="gradient norm limit (%(default)s)")
@@ -558,7 +576,13 @@ def make_parser() -> argparse.ArgumentParser:
 
     g = p.add_argument_group("instead of training")
     g.add_argument("--export-only", action="store_true", help="export the state as it is")
-    g.add_argument("--evaluate", action="store_true", help="loss and perplexity on --eval")
+    g.add_argument("--evaluate", action="store_true", help="measure on --eval, or on --task")
+    g.add_argument(
+        "--lengths", type=lengths, metavar="LIST",
+        help="64,96,128 or 64:4096 (doubling): perplexity in windows of each, texts byte for byte; "
+        "of a task, exact match at each",
+    )  # fmt: skip
+    g.add_argument("--trials", type=count, default=200, help="of a task (%(default)s)")
     g.add_argument("--generate", metavar="TEXT", help="continue TEXT")
     g.add_argument("--load", type=Path, metavar="FILE", help="a GGUF file, not the state")
     g.add_argument("--weights", choices=("last", "best"), default="last", help="of the state")
@@ -571,6 +595,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     args = make_parser().parse_args()
+    args.lr = args.lr or LEARNING_RATES[args.optimiser]
     if args.threads is not None:
         torch.set_num_threads(args.threads)
     name = args.device
@@ -580,8 +605,9 @@ def main() -> int:
         device = torch.device(name)
         if args.export_only or args.evaluate or args.generate is not None:
             return use(args, device)
-        if not args.text:
-            raise UsageError("--text FILE is needed to train")
+        if not args.text and args.task is None:
+            raise UsageError("--text FILE or --task NAME is needed to train")
+        args.position = args.position or "rope"
         return train(args, device)
     except OSError as error:
         print(f"train.py: {error.filename}: {error.strerror}", file=sys.stderr)

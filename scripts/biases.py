@@ -1,0 +1,332 @@
+"""Position schemes that add to attention scores, by distance or by content."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from positions import Parameter, Position, Shape, SpecError, flag, frequencies, normal
+
+
+def toeplitz(by_distance: Tensor) -> Tensor:
+    """by_distance [..., n], of distances 0 .. n-1, to [..., n, n]: entry (i, j) is that of i - j,
+    and -inf where j > i. By padding and reshaping, so that no index is gathered."""
+    n = by_distance.shape[-1]
+    row = by_distance.new_full((*by_distance.shape[:-1], n), -math.inf)
+    # Read from column 0, row i is `row` rotated right by i: [b0, -inf ..., b_{n-1} ... b_1].
+    row = torch.cat((by_distance[..., :1], row, by_distance[..., 1:].flip(-1)), dim=-1)
+    tiled = row[..., None, :].expand(*row.shape[:-1], n, 2 * n).flatten(-2)
+    return tiled[..., : n * (2 * n - 1)].unflatten(-1, (n, 2 * n - 1))[..., :n]
+
+
+def skew(by_distance: Tensor) -> Tensor:
+    """by_distance [..., n rows, n distances] to [..., n, n] by key: entry (i, j) is that of row i
+    at i - j where j <= i, anything elsewhere (Transformer-XL's shift)."""
+    n = by_distance.shape[-1]
+    padded = F.pad(by_distance.flip(-1), (1, 0))
+    return padded.flatten(-2)[..., n:].unflatten(-1, (n, n))
+
+
+def future(n: int, device: torch.device) -> Tensor:
+    return torch.ones(n, n, dtype=torch.bool, device=device).triu(1)
+
+
+class DistanceBias(Position):
+    """A scheme whose bias depends on the distance alone."""
+
+    has_bias = True
+    one_bias = True
+
+    def by_distance(self, layer: int, n: int) -> Tensor:
+        """[n_head, n], of distances 0 .. n-1."""
+        raise NotImplementedError
+
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        return toeplitz(self.by_distance(layer, positions.shape[0]))
+
+
+def alibi_slopes(n_head: int, max_bias: float) -> list[float]:
+    """ALiBi's slopes (Press et al. 2022): those of n = 2^floor(log2 H) heads, then every other
+    slope of 2n heads."""
+    n = 1 << (n_head.bit_length() - 1)
+    first = [2.0 ** (-max_bias * (h + 1) / n) for h in range(n)]
+    rest = [2.0 ** (-(max_bias / 2) / n * (2 * (h - n) + 1)) for h in range(n, n_head)]
+    return first + rest
+
+
+class AlibiPosition(DistanceBias):
+    """-m_h dist / factor; scaled=1 divides it by sqrt(d) too, as Falcon does."""
+
+    name = "alibi"
+    params = (
+        Parameter("max_bias", 8.0, low=0.0, high=64.0, shown=True),
+        flag("scaled", 0),
+        Parameter("factor", 1.0, low=1e-6),
+    )
+
+    def build(self, rows: int) -> None:
+        slopes = alibi_slopes(self.config.n_head, self.values["max_bias"])
+        by = self.values["factor"] * (
+            math.sqrt(self.config.head_dim) if self.values["scaled"] else 1.0
+        )
+        slope = torch.tensor(slopes, dtype=torch.float64)[:, None] / by
+        self.table("biases", -slope * torch.arange(rows, dtype=torch.float64))
+
+    def by_distance(self, layer: int, n: int) -> Tensor:
+        return self.biases[:, :n]
+
+
+class TableBias(DistanceBias):
+    """position_bias.weight [rows, H], read at a row that follows from the distance."""
+
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None, rows: int
+    ) -> None:
+        super().__init__(config, values, given)
+        # T5's initialisation.
+        self.add_weight("position_bias.weight", normal(config.n_embd**-0.5, rows, config.n_head))
+        self.expect("position_bias.weight", rows, config.n_head)
+
+    def row(self, distance: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def build(self, rows: int) -> None:
+        self.table("row_of", self.row(torch.arange(rows)))
+
+    def by_distance(self, layer: int, n: int) -> Tensor:
+        return self.weight("position_bias.weight")[self.row_of[:n]].T
+
+
+class RelativePosition(TableBias):
+    """B[min(dist, max_distance), h], one learned scalar a distance (after Shaw et al. 2018)."""
+
+    name = "relative"
+    params = (Parameter("max_distance", None, low=0, kind=int, shown=True),)
+
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        if values["max_distance"] is None:
+            rows = 129 if given is None else given["position_bias.weight"].shape[0]
+            values = {**values, "max_distance": rows - 1}
+        super().__init__(config, values, given, values["max_distance"] + 1)
+
+    def row(self, distance: Tensor) -> Tensor:
+        return distance.clamp(max=self.values["max_distance"])
+
+
+class T5Position(TableBias):
+    """T5's buckets, causal (Raffel et al. 2020): exact up to buckets/2, then logarithmic."""
+
+    name = "t5"
+    params = (
+        Parameter("buckets", 32, low=2, kind=int, shown=True),
+        Parameter("max_distance", 128, low=1, kind=int, shown=True),
+    )
+
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        if values["max_distance"] <= values["buckets"] // 2:
+            raise SpecError(
+                f"position t5: max_distance={values['max_distance']} must be greater than "
+                f"buckets/2, {values['buckets'] // 2}"
+            )
+        super().__init__(config, values, given, values["buckets"])
+
+    def row(self, distance: Tensor) -> Tensor:
+        buckets, exact = self.values["buckets"], self.values["buckets"] // 2
+        far = torch.log(distance.clamp(min=1).double() / exact)
+        far = far / math.log(self.values["max_distance"] / exact) * (buckets - exact)
+        rows = (exact + far.trunc().long()).clamp(max=buckets - 1)
+        return torch.where(distance < exact, distance, rows)
+
+
+class KerplePosition(DistanceBias):
+    """KERPLE (Chi et al. 2022): -p ln(1 + a dist), or -a dist^p."""
+
+    name = "kerple"
+    params = (
+        Parameter("kind", "log", choices=("log", "power"), shown=True),
+        Parameter("eps", 0.01, low=0.0),
+    )
+    one_bias: ClassVar[bool] = False
+
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        super().__init__(config, values, given)
+        # The authors' initialisation: uniform in [0, 2] and [0, 1].
+        for name, most in (("p", 2.0), ("a", 1.0)):
+            make = lambda most=most: torch.rand(config.n_head) * most  # noqa: E731
+            self.add_weight(f"position_kerple.{name}", make, layers=True)
+            self.expect(f"position_kerple.{name}", config.n_head)
+
+    def by_distance(self, layer: int, n: int) -> Tensor:
+        eps, power = self.values["eps"], self.values["kind"] == "power"
+        most = 2.0 if power else None
+        p = self.weight("position_kerple.p", layer).clamp(eps, most)[:, None]
+        a = self.weight("position_kerple.a", layer).clamp(min=eps)[:, None]
+        distance = torch.arange(n, device=p.device, dtype=p.dtype)
+        if not power:
+            return -p * torch.log1p(a * distance)
+        # 0^p would have no gradient in p.
+        far = -a * distance[1:] ** p
+        return torch.cat((torch.zeros_like(a), far), dim=1)
+
+
+class SandwichPosition(DistanceBias):
+    """Sandwich (Chi et al. 2023): sum of cos(dist / base^(2k/dim)) - 1 over dim/2 values of k from
+    `first`, divided by compression (h + 1) / H."""
+
+    name = "sandwich"
+    params = (
+        Parameter("dim", 128, low=2, high=1 << 20, kind=int, shown=True),
+        Parameter("base", 10000.0, low=1.0),
+        flag("first", 0),
+        Parameter("compression", 8.0, low=1e-6),
+    )
+
+    def build(self, rows: int) -> None:
+        v, n_head = self.values, self.config.n_head
+        k = torch.arange(v["first"], v["first"] + v["dim"] // 2, dtype=torch.float64)
+        distance = torch.arange(rows, dtype=torch.float64)[:, None]
+        total = (torch.cos(distance / v["base"] ** (2 * k / v["dim"])) - 1).sum(dim=1)
+        by = v["compression"] * torch.arange(1, n_head + 1, dtype=torch.float64) / n_head
+        self.table("biases", total / by[:, None])
+
+    def by_distance(self, layer: int, n: int) -> Tensor:
+        return self.biases[:, :n]
+
+
+class TransformerXlPosition(Position):
+    """Transformer-XL (Dai et al. 2019): ((q + u).k + (q + v).(W_r R_dist)) scale. u is added where
+    queries are rotated, so that the bias is (q + v - u).(W_r R_dist) scale."""
+
+    name = "transformer-xl"
+    params = (
+        Parameter("clamp", 0, low=0, kind=int),
+        Parameter("base", 10000.0, low=1.0),
+    )
+    has_bias = True
+
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        super().__init__(config, values, given)
+        h, d = config.n_head, config.head_dim
+        for name in ("position_u", "position_v"):
+            self.add_weight(name, normal(0.02, h, d))
+            self.expect(name, h, d)
+        name = "position_r.weight"
+        self.add_weight(name, normal(0.02, h * d, config.n_embd), layers=True)
+        self.expect(name, h * d, config.n_embd)
+
+    def build(self, rows: int) -> None:
+        distance = torch.arange(rows, dtype=torch.float64)
+        if self.values["clamp"] > 0:
+            distance = distance.clamp(max=self.values["clamp"])
+        angle = distance[:, None] * frequencies(self.config.n_embd, self.values["base"])
+        encoding = torch.cat((angle.sin(), angle.cos()), dim=1)
+        self.table("encoding", F.pad(encoding, (0, self.config.n_embd % 2)))
+
+    def rotate(
+        self, layer: int, is_query: bool, rows: Tensor, positions: Tensor, reader: int = -1
+    ) -> Tensor:
+        return rows + self.weight("position_u", layer)[:, None] if is_query else rows
+
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        n, c = positions.shape[0], self.config
+        r = F.linear(self.encoding[:n], self.weight("position_r.weight", layer))
+        r = r.view(n, c.n_head, c.head_dim).permute(1, 2, 0)  # [H, d, distance]
+        q = q + (self.weight("position_v", layer) - self.weight("position_u", layer))[:, None]
+        return skew((q * c.scale) @ r).masked_fill(future(n, q.device), -math.inf)
+
+
+class FirePosition(Position):
+    """FIRE (Li et al. 2024): an MLP of ln(|c dist| + 1) / (ln(|c max(threshold, i)| + 1) + eps)."""
+
+    name = "fire"
+    params = (Parameter("eps", 1e-6, low=0.0),)
+    has_bias = True
+
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        super().__init__(config, values, given)
+        w, h = 32, config.n_head
+        # The authors' 512 at a trained length of 2,048, in proportion; the rest as nn.Linear.
+        threshold = max(1.0, config.n_context / 4)
+        makers = {
+            "c": lambda: torch.tensor([0.1]),
+            "threshold": lambda: torch.tensor([threshold]),
+            "fc1.weight": lambda: torch.empty(w, 1).uniform_(-1, 1),
+            "fc1.bias": lambda: torch.empty(w).uniform_(-1, 1),
+            "fc2.weight": lambda: torch.empty(h, w).uniform_(-(w**-0.5), w**-0.5),
+            "fc2.bias": lambda: torch.empty(h).uniform_(-(w**-0.5), w**-0.5),
+        }
+        for name, make in makers.items():
+            self.add_weight(f"position_fire.{name}", make, layers=True)
+        for name, shape in {"c": (1,), "threshold": (1,), "fc2.bias": (h,)}.items():
+            self.expect(f"position_fire.{name}", *shape)
+        self.expect("position_fire.fc1.weight", -1, 1)
+        self.expect("position_fire.fc1.bias", -1)
+        self.expect("position_fire.fc2.weight", h, -1)
+
+    def rows_of_bias(self, layer: int, queries: Tensor, keys: Tensor) -> Tensor:
+        """[n_head, queries, keys]."""
+        part = {n: self.weight(f"position_fire.{n}", layer) for n in ("c", "threshold")}
+        mlp = [
+            self.weight(f"position_fire.{n}", layer)
+            for n in ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+        ]
+        c = part["c"]
+        distance = (queries[:, None] - keys).clamp(min=0).to(c.dtype)
+        reach = torch.maximum(part["threshold"], queries.to(c.dtype))
+        over = torch.log((c * reach).abs() + 1) + self.values["eps"]
+        x = torch.log((c * distance).abs() + 1) / over[:, None]
+        hidden = F.relu(x[..., None] * mlp[0][:, 0] + mlp[1])
+        return F.linear(hidden, mlp[2], mlp[3]).permute(2, 0, 1)
+
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        n = positions.shape[0]
+        # A long text's rows in pieces: the hidden layer is 32 times the scores.
+        step = n if n <= 1024 else 128
+        rows = [self.rows_of_bias(layer, p, positions) for p in positions.split(step)]
+        return torch.cat(rows, dim=1).masked_fill(future(n, q.device), -math.inf)
+
+
+class CopePosition(Position):
+    """CoPE (Golovneva et al. 2024): positions are sums of gates, from the query back."""
+
+    name = "cope"
+    params = (Parameter("gate", "scaled", choices=("scaled", "raw"), shown=True),)
+    has_bias = True
+
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        super().__init__(config, values, given)
+        n_positions = min(64, config.n_context)  # the paper's; fewer where texts are shorter
+        name = "position_cope.weight"
+        self.add_weight(name, lambda: torch.zeros(n_positions, config.head_dim), layers=True)
+        self.expect(name, -1, config.head_dim)
+
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+        table, n = self.weight("position_cope.weight", layer), positions.shape[0]
+        scale = self.config.scale if self.values["gate"] == "scaled" else 1.0
+        after = future(n, q.device)
+        gates = torch.sigmoid((q * scale) @ k.transpose(-1, -2)).masked_fill(after, 0.0)
+        sums = gates.flip(-1).cumsum(-1).flip(-1)  # over keys j .. i
+        p = sums.clamp(max=table.shape[0] - 1)
+        low = p.floor()
+        part = p - low
+        z = q @ table.T  # [batch, H, n, n_positions]
+        at_low = z.gather(-1, low.long())
+        at_high = z.gather(-1, p.ceil().long())
+        return ((1 - part) * at_low + part * at_high).masked_fill(after, -math.inf)
