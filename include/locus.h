@@ -183,7 +183,10 @@ LOCUS_API int locus_session_capacity(const locus_session *session); /* tokens it
 LOCUS_API int locus_session_n_threads(const locus_session *session);
 LOCUS_API const char *locus_session_position(const locus_session *session);  /* full SPEC in use */
 LOCUS_API const char *locus_session_attention(const locus_session *session); /* policy in use */
-LOCUS_API const char *locus_session_kernels(const locus_session *session);   /* kernel set in use */
+/* Positions at which no key is yet seen farther off than the trained length, where that is the
+ * policy's doing (self-extend); else 0. */
+LOCUS_API int locus_session_reach(const locus_session *session);
+LOCUS_API const char *locus_session_kernels(const locus_session *session); /* kernel set in use */
 LOCUS_API enum locus_cache_type locus_session_cache_type(const locus_session *session);
 
 /* ---- sampler ------------------------------------------------------------------------------ */

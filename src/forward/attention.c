@@ -7,6 +7,7 @@
  * own fixed order of operations: a prompt and single tokens give the same bits.
  */
 #include <math.h>
+#include <string.h>
 
 #include "forward/session.h"
 
@@ -79,11 +80,12 @@ static int kv_head(const struct reading *reading, int head)
     return head / (config->n_head / config->n_head_kv);
 }
 
-static const float *query(const struct reading *reading, int head)
+static const float *query(const struct reading *reading, const struct locus_span *span, int head)
 {
     const struct locus_config *config = &reading->session->model->config;
     size_t at = (size_t)reading->row * (size_t)config->n_head + (size_t)head;
-    return reading->session->q + at * (size_t)config->head_dim;
+    const float *rows = span->moved ? reading->session->q_moved : reading->session->q;
+    return rows + at * (size_t)config->head_dim;
 }
 
 /* The row's scores against slot `start` + 0, 1, ...: those of its segment. */
@@ -125,24 +127,40 @@ static void score_block(const struct reading *reading, const struct locus_span *
 {
     const struct locus_session *session = reading->session;
     const struct locus_config *config = &session->model->config;
-    const struct locus_cache *cache = &session->cache;
     const int n_panels = (end - 1 - start) / LOCUS_KEY_PANEL + 1;
     if (session->per_row_keys) rotate_block(reading, span, start, first, end);
     for (int head = reading->head; head < reading->head_end; head++) {
         const int kv = kv_head(reading, head);
-        const void *keys = locus_cache_keys(cache, reading->layer, kv) +
-                           (size_t)(start / LOCUS_KEY_PANEL) * cache->key_panel_bytes;
-        enum locus_cache_format format = cache->format;
-        if (session->per_row_keys) {
-            keys = reading->scratch.panels + (size_t)(kv * LOCUS_KEY_BLOCK * config->head_dim);
-            format = LOCUS_FORMAT_F32;
+        const void *keys =
+            reading->scratch.panels + (size_t)kv * LOCUS_KEY_BLOCK * (size_t)config->head_dim;
+        enum locus_cache_format format = LOCUS_FORMAT_F32;
+        if (!session->per_row_keys) {
+            keys = locus_cache_keys(&session->cache, span->far ? LOCUS_FAR_KEYS : LOCUS_KEYS,
+                                    reading->layer, kv, start);
+            format = session->cache.format;
         }
-        session->kernels->scores(format, head_scores(reading, head) + at, query(reading, head),
-                                 keys, config->head_dim, n_panels, config->attention_scale);
+        session->kernels->scores(format, head_scores(reading, head) + at,
+                                 query(reading, span, head), keys, config->head_dim, n_panels,
+                                 config->attention_scale);
     }
 }
 
 /* ---- one row ------------------------------------------------------------------------------ */
+
+/* Adds the bias to one head's scores of the slots [first, end). */
+static void add_bias(const struct reading *reading, const struct locus_span *span, int head,
+                     int first, int end, float *scores)
+{
+    const struct locus_session *session = reading->session;
+    const int *k_positions = span->far ? session->far_positions + first : NULL;
+    locus_position_bias(&session->position, reading->layer, head, query(reading, span, head),
+                        span->q_position, session->first_position + first, k_positions, end - first,
+                        scores, reading->scratch.bias);
+    const struct locus_probe *probe = &session->probe;
+    if (probe->weights && probe->layer == reading->layer && probe->head == head)
+        memcpy(probe->weights + (size_t)reading->slot * (size_t)probe->n + first, scores,
+               (size_t)(end - first) * sizeof *scores);
+}
 
 /* Takes the span's slots [start, start + segment) into the softmax of every head. */
 static void take_segment(const struct reading *reading, const struct locus_span *span, int start)
@@ -160,19 +178,34 @@ static void take_segment(const struct reading *reading, const struct locus_span 
     for (int head = reading->head; head < reading->head_end; head++) {
         float *scores = head_scores(reading, head);
         const size_t own = (size_t)(head - reading->head);
-        const unsigned char *values =
-            locus_cache_values(cache, reading->layer, kv_head(reading, head));
-        locus_position_bias(&session->position, reading->layer, head, query(reading, head),
-                            span->q_position, session->first_position + first, NULL, end - first,
-                            scores + first - start, scratch->bias);
+        add_bias(reading, span, head, first, end, scores + first - start);
         for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
             const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
+            const unsigned char *values =
+                locus_cache_values(cache, reading->layer, kv_head(reading, head), block);
             session->kernels->mix(cache->format, &scratch->softmax[own],
                                   scratch->mix + own * (size_t)head_dim, scores + block - start,
-                                  values + (size_t)block * cache->value_row_bytes, head_dim,
-                                  first > block ? first - block : 0, block_end - block);
+                                  values, head_dim, first > block ? first - block : 0,
+                                  block_end - block);
         }
     }
+}
+
+/* What the row in `slot` sees in a layer: the policy's spans, or the local layer's part of them. */
+static int row_spans(const struct locus_session *session, int layer, int slot,
+                     struct locus_span spans[LOCUS_MAX_SPANS])
+{
+    const struct locus_config *config = &session->model->config;
+    const bool local = config->window > 0 && slot >= config->window &&
+                       (config->window_every <= 1 || (layer + 1) % config->window_every == 0);
+    const int n_spans = session->policy.kind->split(&session->policy, slot, spans);
+    const int first = local ? slot - config->window + 1 : 0;
+    int n = 0;
+    for (int s = 0; s < n_spans; s++) {
+        if (spans[s].first < first) spans[s].first = first;
+        if (spans[s].first < spans[s].end) spans[n++] = spans[s];
+    }
+    return n;
 }
 
 static void attend_row(const struct reading *reading)
@@ -182,15 +215,12 @@ static void attend_row(const struct reading *reading)
     const struct scratch *scratch = &reading->scratch;
     const size_t n_heads = (size_t)(reading->head_end - reading->head);
     const size_t head_dim = (size_t)config->head_dim;
-    const bool local =
-        config->window_every <= 1 || (reading->layer + 1) % config->window_every == 0;
     for (size_t h = 0; h < n_heads; h++)
         scratch->softmax[h] = (struct locus_softmax){.max = -INFINITY};
     for (size_t i = 0; i < n_heads * head_dim; i++)
         scratch->mix[i] = 0;
     struct locus_span spans[LOCUS_MAX_SPANS];
-    const int n_spans = locus_policy_split(reading->slot, session->first_position,
-                                           local ? config->window : 0, spans);
+    const int n_spans = row_spans(session, reading->layer, reading->slot, spans);
     for (int s = 0; s < n_spans; s++) {
         int start = spans[s].first / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK;
         for (; start < spans[s].end; start += scratch->segment)

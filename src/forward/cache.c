@@ -3,54 +3,72 @@
 
 #include "base/buffer.h"
 
-enum locus_status locus_cache_init(struct locus_cache *cache, enum locus_cache_format format,
-                                   int n_layer, int n_head_kv, int head_dim, int capacity,
-                                   locus_error *error)
+enum { BLOCK_PANELS = LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL };
+
+enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error)
 {
-    size_t n_panels = ((size_t)capacity - 1) / LOCUS_KEY_PANEL + 1;
-    *cache = (struct locus_cache){
-        .format = format,
-        .n_head_kv = n_head_kv,
-        .head_dim = head_dim,
-        .capacity = (int)(n_panels * LOCUS_KEY_PANEL),
-        .key_panel_bytes = locus_key_panel_bytes(format, head_dim),
-        .value_row_bytes = locus_value_row_bytes(format, head_dim),
-    };
-    size_t n_stores = (size_t)n_layer * (size_t)n_head_kv, n_key_panels, n_value_rows;
-    if (locus_mul_size(n_stores, n_panels, &n_key_panels) &&
-        locus_mul_size(n_key_panels, LOCUS_KEY_PANEL, &n_value_rows)) {
-        cache->keys = locus_aligned_zalloc(n_key_panels, cache->key_panel_bytes);
-        cache->values = locus_aligned_zalloc(n_value_rows, cache->value_row_bytes);
+    size_t n_stores = (size_t)cache->n_layer * (size_t)cache->n_head_kv, n_blocks, n_slots;
+    size_t panel_bytes = locus_key_panel_bytes(cache->format, cache->head_dim);
+    cache->key_panel_bytes = panel_bytes;
+    cache->value_row_bytes = locus_value_row_bytes(cache->format, cache->head_dim);
+    bool failed = !locus_mul_size(n_stores, (size_t)cache->n_blocks, &n_blocks) ||
+                  !locus_mul_size(n_blocks, LOCUS_KEY_BLOCK, &n_slots);
+    for (int store = 0; !failed && store < (far ? 2 : 1); store++) {
+        cache->keys[store] = locus_aligned_zalloc(n_blocks * BLOCK_PANELS, panel_bytes);
+        failed = !cache->keys[store];
     }
-    if (cache->keys && cache->values) return LOCUS_OK;
+    if (!failed) cache->values = locus_aligned_zalloc(n_slots, cache->value_row_bytes);
+    if (cache->values) return LOCUS_OK;
     locus_cache_free(cache);
     return locus_fail(error, LOCUS_ERROR_MEMORY,
-                      "out of memory: a cache of %d positions in %d layers could not be had",
-                      capacity, n_layer);
+                      "out of memory: a cache of %lld positions in %d layers could not be had",
+                      (long long)cache->n_blocks * LOCUS_KEY_BLOCK, cache->n_layer);
 }
 
 void locus_cache_free(struct locus_cache *cache)
 {
-    locus_aligned_free(cache->keys);
+    locus_aligned_free(cache->keys[LOCUS_KEYS]);
+    locus_aligned_free(cache->keys[LOCUS_FAR_KEYS]);
     locus_aligned_free(cache->values);
-    cache->keys = cache->values = NULL;
+    cache->keys[LOCUS_KEYS] = cache->keys[LOCUS_FAR_KEYS] = cache->values = NULL;
 }
 
-static size_t store_index(const struct locus_cache *cache, int layer, int head)
+/* Where a slot's block is: a block of a layer's key head, counted over all stores. */
+static size_t block_of(const struct locus_cache *cache, int layer, int head, int slot)
 {
-    return (size_t)layer * (size_t)cache->n_head_kv + (size_t)head;
+    int block = slot / LOCUS_KEY_BLOCK;
+    if (block >= cache->n_blocks)
+        block = cache->n_pinned + (block - cache->n_pinned) % (cache->n_blocks - cache->n_pinned);
+    size_t store = (size_t)layer * (size_t)cache->n_head_kv + (size_t)head;
+    return store * (size_t)cache->n_blocks + (size_t)block;
 }
 
-const unsigned char *locus_cache_keys(const struct locus_cache *cache, int layer, int head)
+static size_t key_offset(const struct locus_cache *cache, int layer, int head, int slot)
 {
-    size_t n_panels = (size_t)cache->capacity / LOCUS_KEY_PANEL;
-    return cache->keys + store_index(cache, layer, head) * n_panels * cache->key_panel_bytes;
+    return block_of(cache, layer, head, slot) * BLOCK_PANELS * cache->key_panel_bytes;
 }
 
-const unsigned char *locus_cache_values(const struct locus_cache *cache, int layer, int head)
+static size_t value_offset(const struct locus_cache *cache, int layer, int head, int slot)
 {
-    return cache->values +
-           store_index(cache, layer, head) * (size_t)cache->capacity * cache->value_row_bytes;
+    return block_of(cache, layer, head, slot) * LOCUS_KEY_BLOCK * cache->value_row_bytes;
+}
+
+const unsigned char *locus_cache_keys(const struct locus_cache *cache, enum locus_key_store store,
+                                      int layer, int head, int slot)
+{
+    return cache->keys[store] + key_offset(cache, layer, head, slot);
+}
+
+const unsigned char *locus_cache_values(const struct locus_cache *cache, int layer, int head,
+                                        int slot)
+{
+    return cache->values + value_offset(cache, layer, head, slot);
+}
+
+int locus_cache_first_held(const struct locus_cache *cache, int slot)
+{
+    int first = slot / LOCUS_KEY_BLOCK + 1 - (cache->n_blocks - cache->n_pinned);
+    return (first > cache->n_pinned ? first : cache->n_pinned) * LOCUS_KEY_BLOCK;
 }
 
 /* Quantises up to 32 values by the rule of locus_quantize_row, filled up with zeros. */
@@ -110,19 +128,25 @@ static void put_value(const struct locus_cache *cache, unsigned char *row, const
     }
 }
 
-void locus_cache_put(struct locus_cache *cache, int layer, int slot, const float *keys,
-                     const float *values)
+void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store, int layer,
+                          int slot, const float *keys)
 {
-    size_t panel = (size_t)slot / LOCUS_KEY_PANEL;
-    for (int head = 0; head < cache->n_head_kv; head++) {
-        size_t n_panels = (size_t)cache->capacity / LOCUS_KEY_PANEL;
-        size_t store = store_index(cache, layer, head);
-        unsigned char *key = cache->keys + (store * n_panels + panel) * cache->key_panel_bytes;
-        unsigned char *value = cache->values + (store * (size_t)cache->capacity + (size_t)slot) *
-                                                   cache->value_row_bytes;
-        put_key(cache, key, slot % LOCUS_KEY_PANEL, keys + (size_t)head * (size_t)cache->head_dim);
-        put_value(cache, value, values + (size_t)head * (size_t)cache->head_dim);
-    }
+    const size_t panel = (size_t)(slot % LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL);
+    for (int head = 0; head < cache->n_head_kv; head++)
+        put_key(cache,
+                cache->keys[store] + key_offset(cache, layer, head, slot) +
+                    panel * cache->key_panel_bytes,
+                slot % LOCUS_KEY_PANEL, keys + (size_t)head * (size_t)cache->head_dim);
+}
+
+void locus_cache_put_values(struct locus_cache *cache, int layer, int slot, const float *values)
+{
+    const size_t row = (size_t)(slot % LOCUS_KEY_BLOCK);
+    for (int head = 0; head < cache->n_head_kv; head++)
+        put_value(cache,
+                  cache->values + value_offset(cache, layer, head, slot) +
+                      row * cache->value_row_bytes,
+                  values + (size_t)head * (size_t)cache->head_dim);
 }
 
 /* The key in one lane of a panel: what the scores of a query read. */
@@ -152,11 +176,12 @@ void locus_cache_get_keys(const struct locus_cache *cache, int layer, int first,
                           float *out)
 {
     for (int head = 0; head < cache->n_head_kv; head++) {
-        const unsigned char *keys = locus_cache_keys(cache, layer, head);
+        const unsigned char *block = locus_cache_keys(cache, LOCUS_KEYS, layer, head, first);
         for (int j = first; j < end; j++) {
             size_t row = (size_t)(j - first) * (size_t)cache->n_head_kv + (size_t)head;
-            get_key(cache, keys + (size_t)(j / LOCUS_KEY_PANEL) * cache->key_panel_bytes,
-                    j % LOCUS_KEY_PANEL, out + row * (size_t)cache->head_dim);
+            size_t panel = (size_t)(j % LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL);
+            get_key(cache, block + panel * cache->key_panel_bytes, j % LOCUS_KEY_PANEL,
+                    out + row * (size_t)cache->head_dim);
         }
     }
 }

@@ -1,36 +1,58 @@
 /* The KV cache: keys in panels of 16 positions (a lane is a key), values a row a position (a lane
  * is a dimension), one store a layer and key head. Slots count the session's tokens from 0.
+ *
+ * Slots come in blocks of 64, contiguous in memory. A store has room for n_blocks of them: the
+ * first n_pinned stay, the others form a ring, in which a new block takes the place of the oldest.
  */
 #ifndef LOCUS_FORWARD_CACHE_H
 #define LOCUS_FORWARD_CACHE_H
 
 #include "kernels/kernels.h"
 
-struct locus_cache {
-    enum locus_cache_format format;
-    int n_head_kv, head_dim;
-    int capacity; /* slots, a multiple of LOCUS_KEY_PANEL */
-    size_t key_panel_bytes, value_row_bytes;
-    unsigned char *keys;   /* [n_layer][n_head_kv][capacity / 16] panels */
-    unsigned char *values; /* [n_layer][n_head_kv][capacity] rows */
+enum { LOCUS_KEY_BLOCK = 64 /* slots */ };
+
+enum locus_key_store {
+    LOCUS_KEYS,    /* rotated for their own positions, or as projected */
+    LOCUS_FAR_KEYS /* the same keys at other positions */
 };
 
-enum locus_status locus_cache_init(struct locus_cache *cache, enum locus_cache_format format,
-                                   int n_layer, int n_head_kv, int head_dim, int capacity,
-                                   locus_error *error);
+struct locus_cache {
+    enum locus_cache_format format;
+    int n_layer, n_head_kv, head_dim;
+    int n_pinned, n_blocks;
+    size_t key_panel_bytes, value_row_bytes;
+    unsigned char *keys[2]; /* [n_layer][n_head_kv][n_blocks * 4] panels; far ones may be NULL */
+    unsigned char *values;  /* [n_layer][n_head_kv][n_blocks * 64] rows */
+};
+
+/* Blocks that hold n slots, from a block's first on. */
+static inline int locus_cache_n_blocks(int n)
+{
+    return n > 0 ? (n - 1) / LOCUS_KEY_BLOCK + 1 : 0;
+}
+
+/* Allocates the stores; the shape (all that is not a pointer or a size in bytes) is the caller's
+ * to fill in. `far`: keys are stored twice. */
+enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error);
 void locus_cache_free(struct locus_cache *cache);
 
-/* Stores one token's keys and values, rows [n_head_kv, head_dim], in a slot of a layer. */
-void locus_cache_put(struct locus_cache *cache, int layer, int slot, const float *keys,
-                     const float *values);
+/* Stores one token's keys, rows [n_head_kv, head_dim], in a slot of a layer; or its values. */
+void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store, int layer,
+                          int slot, const float *keys);
+void locus_cache_put_values(struct locus_cache *cache, int layer, int slot, const float *values);
 
-/* The keys of slots [first, end) of a layer, as the cache's type has them: out[end - first,
- * n_head_kv, head_dim]. */
+/* The keys of slots [first, end) of one block of a layer, as the cache's type has them: out[end -
+ * first, n_head_kv, head_dim]. */
 void locus_cache_get_keys(const struct locus_cache *cache, int layer, int first, int end,
                           float *out);
 
-/* The first key panel, and the first value row, of a layer's key head. */
-const unsigned char *locus_cache_keys(const struct locus_cache *cache, int layer, int head);
-const unsigned char *locus_cache_values(const struct locus_cache *cache, int layer, int head);
+/* The first key panel, and the first value row, of the block that holds a slot. */
+const unsigned char *locus_cache_keys(const struct locus_cache *cache, enum locus_key_store store,
+                                      int layer, int head, int slot);
+const unsigned char *locus_cache_values(const struct locus_cache *cache, int layer, int head,
+                                        int slot);
+
+/* The first slot past the pinned blocks that is still there when the last one written is `slot`. */
+int locus_cache_first_held(const struct locus_cache *cache, int slot);
 
 #endif

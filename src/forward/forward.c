@@ -11,15 +11,14 @@
 
 #include "base/threads.h"
 #include "forward/session.h"
+#include "position/angle.h"
 
 /* One chunk in the making. */
 struct pass {
     struct locus_session *session;
     const int32_t *tokens;
     int n;
-    float *logits;
-    int n_rows;
-    bool last;
+    const struct locus_wanted *wanted;
     int thread, n_threads;
 };
 
@@ -118,6 +117,36 @@ static void clip(float *row, int n, float limit)
     }
 }
 
+/* The second rotation, from q and k as projected: queries to where their moved spans have them, and
+ * keys into the far store. */
+static void move_rows(const struct pass *pass, int layer, int first, int n)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_config *config = &session->model->config;
+    const struct locus_policy *policy = &session->policy;
+    const int slot = session->length + first;
+    const size_t q_width = (size_t)(config->n_head * config->head_dim);
+    const size_t kv_width = (size_t)(config->n_head_kv * config->head_dim);
+    float *q = session->q_moved + (size_t)first * q_width;
+    int *positions = session->moved_positions + first;
+    for (int i = 0; i < n; i++) {
+        struct locus_span spans[LOCUS_MAX_SPANS];
+        policy->kind->split(policy, slot + i, spans);
+        positions[i] = spans[0].q_position; /* a moved span comes first */
+    }
+    memcpy(q, session->q + (size_t)first * q_width, (size_t)n * q_width * sizeof *q);
+    locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, config->n_head, positions, n,
+                          -1);
+    if (!session->k_far) return;
+    float *k = session->k_far + (size_t)first * kv_width;
+    memcpy(k, session->k + (size_t)first * kv_width, (size_t)n * kv_width * sizeof *k);
+    locus_position_rotate(&session->position, layer, LOCUS_KEY, k, config->n_head_kv,
+                          session->far_positions + slot, n, -1);
+    for (int i = 0; i < n; i++)
+        locus_cache_put_keys(&session->cache, LOCUS_FAR_KEYS, layer, slot + i,
+                             k + (size_t)i * kv_width);
+}
+
 /* Rows of q, k and v to their positions, and into the cache. */
 static void rotate_and_cache(const struct pass *pass, int layer)
 {
@@ -135,15 +164,19 @@ static void rotate_and_cache(const struct pass *pass, int layer)
         clip(k, n * kv_width, config->clip_qkv);
         clip(v, n * kv_width, config->clip_qkv);
     }
+    if (session->q_moved) move_rows(pass, layer, first, n);
     const int *positions = session->positions + first;
     locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, config->n_head, positions, n,
                           -1);
     if (!session->per_row_keys)
         locus_position_rotate(&session->position, layer, LOCUS_KEY, k, config->n_head_kv, positions,
                               n, -1);
-    for (int i = 0; i < n; i++)
-        locus_cache_put(&session->cache, layer, session->length + first + i,
-                        k + (size_t)i * (size_t)kv_width, v + (size_t)i * (size_t)kv_width);
+    for (int i = 0; i < n; i++) {
+        const size_t at = (size_t)i * (size_t)kv_width;
+        locus_cache_put_keys(&session->cache, LOCUS_KEYS, layer, session->length + first + i,
+                             k + at);
+        locus_cache_put_values(&session->cache, layer, session->length + first + i, v + at);
+    }
 }
 
 /* x += attention(in); in[n, n_embd] is complete on every thread. */
@@ -238,28 +271,72 @@ static void layer_post(const struct pass *pass, int index)
     locus_threads_barrier();
 }
 
-/* The head, over the rows whose logits are wanted. */
+/* ---- the head ----------------------------------------------------------------------------- */
+
+/* out[n, n_vocab] of rows[n, n_embd], normed already. */
+static void head_rows(const struct pass *pass, const float *rows, int n, float *out)
+{
+    const struct locus_model *model = pass->session->model;
+    const struct locus_linear tied = {.weight = model->embedding};
+    const struct locus_linear *head = model->head.weight.panels ? &model->head : &tied;
+    project(pass, head, prepare(pass, rows, n, model->config.n_embd, quantised(head)), out, n,
+            false);
+    locus_threads_barrier();
+}
+
+/* The logits that are wanted. */
 static void logits(const struct pass *pass)
 {
     struct locus_session *session = pass->session;
     const struct locus_model *model = session->model;
     const struct locus_config *config = &model->config;
-    const int n = pass->n_rows ? pass->n_rows : pass->last ? 1 : 0;
-    const struct locus_linear tied = {.weight = model->embedding};
-    const struct locus_linear *head = model->head.weight.panels ? &model->head : &tied;
+    const struct locus_wanted *wanted = pass->wanted;
+    const int n = wanted->n_rows ? wanted->n_rows : wanted->last ? 1 : 0;
     const float *rows = session->x + (size_t)(pass->n - n) * (size_t)config->n_embd;
-    float *out = pass->n_rows ? pass->logits : session->logits;
+    float *out = wanted->n_rows ? wanted->logits : session->logits;
     if (n == 0) return;
     if (model->output_norm.weight) {
         norm_rows(pass, &model->output_norm, session->normed, rows, n);
         rows = session->normed;
         locus_threads_barrier();
     }
-    project(pass, head, prepare(pass, rows, n, config->n_embd, quantised(head)), out, n, false);
-    locus_threads_barrier();
-    if (pass->thread == 0 && pass->n_rows && pass->last)
+    head_rows(pass, rows, n, out);
+    if (pass->thread == 0 && wanted->n_rows && wanted->last)
         memcpy(session->logits, out + (size_t)(n - 1) * (size_t)config->n_vocab,
                (size_t)config->n_vocab * sizeof *out);
+}
+
+/* -log softmax(logits[n])[target]. */
+static float negative_log_likelihood(const struct pass *pass, const float *row, int32_t target)
+{
+    float max;
+    float sum = pass->session->kernels->sum_exp(row, pass->session->model->config.n_vocab, &max);
+    return (float)(locus_log((double)sum) - ((double)row[target] - (double)max));
+}
+
+/* Scores the rows that have a target, a block at a time. */
+static void score(const struct pass *pass)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_model *model = session->model;
+    const struct locus_wanted *wanted = pass->wanted;
+    const size_t n_embd = (size_t)model->config.n_embd, n_vocab = (size_t)model->config.n_vocab;
+    for (int first = 0; first < wanted->n_scored; first += LOCUS_SCORE_ROWS) {
+        const int *scored = session->scored + first;
+        const int left = wanted->n_scored - first;
+        const int n = left < LOCUS_SCORE_ROWS ? left : LOCUS_SCORE_ROWS;
+        for (int i = share_first(pass, n); i < share_end(pass, n); i++)
+            memcpy(session->normed + (size_t)i * n_embd, session->x + (size_t)scored[i] * n_embd,
+                   n_embd * sizeof(float));
+        if (model->output_norm.weight)
+            norm_rows(pass, &model->output_norm, session->normed, session->normed, n);
+        locus_threads_barrier();
+        head_rows(pass, session->normed, n, session->score_logits);
+        for (int i = share_first(pass, n); i < share_end(pass, n); i++)
+            wanted->nll[scored[i]] = negative_log_likelihood(
+                pass, session->score_logits + (size_t)i * n_vocab, wanted->targets[scored[i]]);
+        locus_threads_barrier();
+    }
 }
 
 static void worker(void *context, int thread, int n_threads)
@@ -277,16 +354,12 @@ static void worker(void *context, int thread, int n_threads)
         else
             layer_pre(&pass, layer);
     logits(&pass);
+    score(&pass);
 }
 
-void locus_forward(struct locus_session *session, const int32_t *tokens, int n, float *out_logits,
-                   int n_rows, bool last)
+void locus_forward(struct locus_session *session, const int32_t *tokens, int n,
+                   const struct locus_wanted *wanted)
 {
-    struct pass pass = {.session = session,
-                        .tokens = tokens,
-                        .n = n,
-                        .logits = out_logits,
-                        .n_rows = n_rows,
-                        .last = last};
+    struct pass pass = {.session = session, .tokens = tokens, .n = n, .wanted = wanted};
     locus_threads_run(session->n_threads, worker, &pass);
 }

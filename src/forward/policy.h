@@ -1,18 +1,80 @@
-/* Cache policies: which keys a row sees, and at which positions. */
+/* Cache policies: which keys a row sees, and at which positions.
+ *
+ * A policy divides the keys of the row in slot i into at most two spans. A span has one position of
+ * the query; a key's position depends on its slot alone, so that keys are cached rotated.
+ */
 #ifndef LOCUS_FORWARD_POLICY_H
 #define LOCUS_FORWARD_POLICY_H
 
+#include "base/buffer.h"
+#include "base/error.h"
+#include "position/position.h"
+
+struct locus_policy;
+
 /* Keys that a row sees under one position of its query. */
 struct locus_span {
-    int first, end; /* slots */
+    int first, end; /* slots; nothing to see where end <= first */
     int q_position;
+    bool moved; /* q_position is not the row's own: the second rotation of the query */
+    bool far;   /* keys are those of the far store, at locus_policy_far_position */
 };
 
-enum { LOCUS_MAX_SPANS = 2 };
+enum { LOCUS_MAX_SPANS = 2, LOCUS_POLICY_PARAMS = 2 };
 
-/* The spans of the row in `slot`, in the order of its softmax; returns how many there are. Text
- * begins at first_position; a layer with a `window` (0: none) sees that many slots at most. */
-int locus_policy_split(int slot, int first_position, int window,
-                       struct locus_span spans[LOCUS_MAX_SPANS]);
+struct locus_policy_param {
+    const char *key;
+    int min;
+    int fallback; /* -1: must be given */
+    const char *help;
+};
+
+struct locus_policy_kind {
+    const char *name, *summary;
+    struct locus_policy_param params[LOCUS_POLICY_PARAMS]; /* a NULL key ends them early */
+    /* OPTIONAL: refuses values that don't go together, saying what was expected. */
+    const char *(*check)(const struct locus_policy *policy);
+    /* The spans of the row in `slot`, in the order of its softmax; returns how many there are. */
+    int (*split)(const struct locus_policy *policy, int slot, struct locus_span *spans);
+    /* OPTIONAL: rows up to this slot see every key before them at its own distance. */
+    int (*plain)(const struct locus_policy *policy);
+    /* OPTIONAL: the first slots that rows never cease to see. */
+    int (*pinned)(const struct locus_policy *policy);
+    bool hides; /* beyond, some keys are not seen, and need not be held */
+    bool moves; /* beyond, some keys are seen at another distance */
+    bool far;   /* beyond, keys are cached a second time */
+};
+
+/* A policy in use. */
+struct locus_policy {
+    const struct locus_policy_kind *kind;
+    int values[LOCUS_POLICY_PARAMS]; /* as kind->params lists them */
+    int first_position;              /* of slot 0 */
+};
+
+/* The kinds, in the order of help; NULL past the last. */
+const struct locus_policy_kind *locus_policy_kind_at(int index);
+
+/* Reads NAME[:key=value,...] (NULL: full); unknown names and keys are refused with the nearest. */
+enum locus_status locus_policy_parse(struct locus_policy *policy, const char *text,
+                                     locus_error *error);
+
+/* Appends the canonical text, every key named. */
+void locus_policy_print(const struct locus_policy *policy, struct locus_buffer *out);
+
+/* Refuses a scheme that can't serve the policy in a session of `capacity` slots. */
+enum locus_status locus_policy_admit(const struct locus_policy *policy,
+                                     const struct locus_position *position, int capacity,
+                                     locus_error *error);
+
+/* True if a session of `capacity` slots has rows past the policy's plain ones. */
+bool locus_policy_acts(const struct locus_policy *policy, int capacity);
+
+/* The position of a slot's key in the far store. */
+int locus_policy_far_position(const struct locus_policy *policy, int slot);
+
+/* Positions until a key is seen at a distance of trained_length or more; 0 where no such limit is
+ * the policy's own. */
+int locus_policy_reach(const struct locus_policy *policy, int trained_length);
 
 #endif

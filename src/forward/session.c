@@ -2,11 +2,13 @@
 #include "forward/session.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "base/threads.h"
+#include "kernels/math.h"
 
 enum { DEFAULT_BATCH = 512 };
 
@@ -45,6 +47,10 @@ static enum locus_status set_position(struct locus_session *session,
     if ((status = locus_position_init(&session->position, &env, error))) return status;
     session->per_row_keys = locus_position_per_row_keys(&session->position);
     session->row_floats = locus_position_row_floats(&session->position);
+    if (session->row_floats < 0)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position %s: row_floats is %d, expected 0 or more",
+                          session->position.spec.scheme->name, session->row_floats);
     return LOCUS_OK;
 }
 
@@ -62,6 +68,48 @@ static enum locus_status limit_capacity(struct locus_session *session, bool aske
     return LOCUS_OK;
 }
 
+/* ---- cache policy ------------------------------------------------------------------------- */
+
+static enum locus_status set_policy(struct locus_session *session,
+                                    const struct locus_session_params *params, locus_error *error)
+{
+    enum locus_status status = locus_policy_parse(&session->policy, params->attention, error);
+    if (status) return status;
+    struct locus_buffer printed = {0};
+    locus_policy_print(&session->policy, &printed);
+    session->attention_text = printed.bytes;
+    if (printed.failed) return locus_fail_memory(error, printed.length);
+    session->policy.first_position = session->first_position;
+    return LOCUS_OK;
+}
+
+/* A policy that hides keys holds those that the rows of a chunk may see, and as many slots again as
+ * a chunk has, so that a rewind finds them. */
+static enum locus_status make_cache(struct locus_session *session, enum locus_cache_format format,
+                                    locus_error *error)
+{
+    const struct locus_config *config = &session->model->config;
+    const struct locus_policy *policy = &session->policy;
+    const bool acts = locus_policy_acts(policy, session->capacity);
+    session->cache = (struct locus_cache){.format = format,
+                                          .n_layer = config->n_layer,
+                                          .n_head_kv = config->n_head_kv,
+                                          .head_dim = config->head_dim,
+                                          .n_blocks = locus_cache_n_blocks(session->capacity)};
+    if (acts && policy->kind->hides) {
+        int n_pinned = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
+        long long n_ring = (long long)locus_cache_n_blocks(policy->kind->plain(policy)) + 1 +
+                           2LL * locus_cache_n_blocks(session->n_batch);
+        n_pinned = locus_cache_n_blocks(n_pinned);
+        if (n_pinned + n_ring < session->cache.n_blocks) {
+            session->cache.n_pinned = n_pinned;
+            session->cache.n_blocks = n_pinned + (int)n_ring;
+        }
+    }
+    session->first_held = session->cache.n_pinned * LOCUS_KEY_BLOCK;
+    return locus_cache_init(&session->cache, acts && policy->kind->far, error);
+}
+
 /* ---- scratch ------------------------------------------------------------------------------ */
 
 static int max_int(int a, int b)
@@ -76,6 +124,9 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
     const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
     const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
     const size_t n_ff = (size_t)config->n_ff;
+    const bool acts = locus_policy_acts(&session->policy, session->capacity);
+    const size_t n_moved = acts && session->policy.kind->moves ? n : 0;
+    const size_t n_far = acts && session->policy.kind->far ? n : 0;
     const size_t widest =
         (size_t)max_int(config->n_embd, max_int(config->n_ff, config->n_head * config->head_dim));
     const struct {
@@ -88,12 +139,17 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         {(void **)&session->q, n, q_width * sizeof(float)},
         {(void **)&session->k, n, kv_width * sizeof(float)},
         {(void **)&session->v, n, kv_width * sizeof(float)},
+        {(void **)&session->q_moved, n_moved, q_width * sizeof(float)},
+        {(void **)&session->moved_positions, n_moved, sizeof(int)},
+        {(void **)&session->k_far, n_far, kv_width * sizeof(float)},
+        {(void **)&session->far_positions, n_far ? (size_t)session->capacity : 0, sizeof(int)},
         {(void **)&session->attended, n, q_width * sizeof(float)},
         {(void **)&session->gate, config->gated ? n : 0, n_ff * sizeof(float)},
         {(void **)&session->up, n, n_ff * sizeof(float)},
         {(void **)&session->quants, n, widest},
         {(void **)&session->quant_scales, n, (widest / LOCUS_BLOCK + 1) * sizeof(float)},
         {(void **)&session->positions, n, sizeof(int)},
+        {(void **)&session->scored, n, sizeof(int)},
         {(void **)&session->threads, (size_t)session->n_threads,
          session->thread_floats * sizeof(float)},
         {(void **)&session->kept, session->row_floats ? 1 + (size_t)session->capacity : 0,
@@ -101,10 +157,13 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         {(void **)&session->logits, 1, (size_t)config->n_vocab * sizeof(float)},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        if (blocks[i].rows == 0 || blocks[i].row_bytes == 0) continue;
         *blocks[i].block = locus_aligned_zalloc(blocks[i].rows, blocks[i].row_bytes);
         if (!*blocks[i].block)
             return locus_fail_memory(error, blocks[i].rows * blocks[i].row_bytes);
     }
+    for (int slot = 0; session->far_positions && slot < session->capacity; slot++)
+        session->far_positions[slot] = locus_policy_far_position(&session->policy, slot);
     return LOCUS_OK;
 }
 
@@ -158,14 +217,16 @@ static enum locus_status open_session(struct locus_session *session,
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "a session of %d positions from %d on, expected an end below %d",
                           session->capacity, session->first_position, INT_MAX - LOCUS_KEY_PANEL);
-    if ((status = set_position(session, params, error)) ||
-        (status = limit_capacity(session, params->n_context != 0, error)))
+    if ((status = set_policy(session, params, error)) ||
+        (status = set_position(session, params, error)) ||
+        (status = limit_capacity(session, params->n_context != 0, error)) ||
+        (status =
+             locus_policy_admit(&session->policy, &session->position, session->capacity, error)))
         return status;
     session->n_batch = params->n_batch ? params->n_batch : DEFAULT_BATCH;
     if (session->n_batch > session->capacity) session->n_batch = session->capacity;
     session->thread_floats = locus_attend_floats(session);
-    status = locus_cache_init(&session->cache, formats[session->cache_type], config->n_layer,
-                              config->n_head_kv, config->head_dim, session->capacity, error);
+    status = make_cache(session, formats[session->cache_type], error);
     return status ? status : allocate(session, error);
 }
 
@@ -192,13 +253,31 @@ void locus_session_free(locus_session *session)
     if (!session) return;
     locus_position_free(&session->position);
     locus_cache_free(&session->cache);
-    void *blocks[] = {session->x,        session->normed, session->mlp_normed,   session->q,
-                      session->k,        session->v,      session->gate,         session->up,
-                      session->attended, session->quants, session->quant_scales, session->positions,
-                      session->threads,  session->kept,   session->logits};
+    void *blocks[] = {session->x,
+                      session->normed,
+                      session->mlp_normed,
+                      session->q,
+                      session->k,
+                      session->v,
+                      session->q_moved,
+                      session->moved_positions,
+                      session->k_far,
+                      session->far_positions,
+                      session->attended,
+                      session->gate,
+                      session->up,
+                      session->quants,
+                      session->quant_scales,
+                      session->positions,
+                      session->scored,
+                      session->threads,
+                      session->kept,
+                      session->logits,
+                      session->score_logits};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         locus_aligned_free(blocks[i]);
     free(session->position_text);
+    free(session->attention_text);
     free(session);
 }
 
@@ -224,6 +303,16 @@ static enum locus_status check_eval(const struct locus_session *session, const i
     return LOCUS_OK;
 }
 
+/* One chunk; whoever calls it has checked that there is room. */
+static void forward(struct locus_session *session, const int32_t *tokens, int n,
+                    const struct locus_wanted *wanted)
+{
+    locus_forward(session, tokens, n, wanted);
+    session->length += n;
+    int first_held = locus_cache_first_held(&session->cache, session->length - 1);
+    session->first_held = max_int(session->first_held, first_held);
+}
+
 enum locus_status locus_session_eval(locus_session *session, const int32_t *tokens, int n,
                                      float *logits, int n_rows, locus_error *error)
 {
@@ -235,17 +324,99 @@ enum locus_status locus_session_eval(locus_session *session, const int32_t *toke
         int after = n - done - chunk; /* tokens of later chunks */
         int rows = n_rows > after ? n_rows - after : 0;
         if (rows > chunk) rows = chunk;
-        locus_forward(session, tokens + done, chunk, logits, rows, after == 0);
-        session->length += chunk;
+        const struct locus_wanted wanted = {.logits = logits, .n_rows = rows, .last = after == 0};
+        forward(session, tokens + done, chunk, &wanted);
         if (logits) logits += (size_t)rows * n_vocab;
         done += chunk;
     }
     return LOCUS_OK;
 }
 
+enum locus_status locus_session_score(struct locus_session *session, const int32_t *tokens, int n,
+                                      const int32_t *targets, float *nll, locus_error *error)
+{
+    enum locus_status status = check_eval(session, tokens, n, NULL, 0, error);
+    if (status) return status;
+    const size_t row_bytes = (size_t)session->model->config.n_vocab * sizeof(float);
+    for (int i = 0; i < n; i++)
+        if (targets[i] >= session->model->config.n_vocab)
+            return locus_fail(error, LOCUS_ERROR_ARGUMENT, "target %d is %d, expected below %d", i,
+                              (int)targets[i], session->model->config.n_vocab);
+    if (!session->score_logits)
+        session->score_logits = locus_aligned_zalloc(LOCUS_SCORE_ROWS, row_bytes);
+    if (!session->score_logits) return locus_fail_memory(error, LOCUS_SCORE_ROWS * row_bytes);
+    for (int done = 0, chunk; done < n; done += chunk) {
+        chunk = n - done < session->n_batch ? n - done : session->n_batch;
+        struct locus_wanted wanted = {.targets = targets + done, .nll = nll + done};
+        for (int i = 0; i < chunk; i++) {
+            nll[done + i] = 0;
+            if (targets[done + i] >= 0) session->scored[wanted.n_scored++] = i;
+        }
+        forward(session, tokens + done, chunk, &wanted);
+    }
+    return LOCUS_OK;
+}
+
+/* Scores that attention left in weights[n, n], -INFINITY where a row doesn't look, to shares. */
+static void softmax_rows(float *weights, int n)
+{
+    for (int i = 0; i < n; i++, weights += n) {
+        float max = -INFINITY;
+        double sum = 0;
+        for (int j = 0; j < n; j++)
+            max = weights[j] > max ? weights[j] : max;
+        for (int j = 0; j < n; j++) {
+            weights[j] = locus_exp(weights[j] - max);
+            sum += (double)weights[j];
+        }
+        for (int j = 0; j < n; j++)
+            weights[j] = (float)((double)weights[j] / sum);
+    }
+}
+
+enum locus_status locus_session_probe(struct locus_session *session, const int32_t *tokens, int n,
+                                      int layer, int head, float *weights, locus_error *error)
+{
+    const struct locus_config *config = &session->model->config;
+    if (layer < 0 || layer >= config->n_layer || head < 0 || head >= config->n_head)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "layer %d and head %d, expected 0 to %d and 0 to %d", layer, head,
+                          config->n_layer - 1, config->n_head - 1);
+    enum locus_status status = locus_session_rewind(session, 0, error);
+    if (!status) status = check_eval(session, tokens, n, NULL, 0, error);
+    if (status) return status;
+    for (size_t i = 0; i < (size_t)n * (size_t)n; i++)
+        weights[i] = -INFINITY;
+    session->probe = (struct locus_probe){.layer = layer, .head = head, .n = n, .weights = weights};
+    status = locus_session_eval(session, tokens, n, NULL, 0, error);
+    session->probe.weights = NULL;
+    softmax_rows(weights, n);
+    return status;
+}
+
 float *locus_session_logits(locus_session *session)
 {
     return session->logits;
+}
+
+/* The next row needs keys that are still held. */
+static enum locus_status check_held(const struct locus_session *session, int n_keep,
+                                    locus_error *error)
+{
+    const int pinned = session->cache.n_pinned * LOCUS_KEY_BLOCK;
+    struct locus_span spans[LOCUS_MAX_SPANS];
+    const int n_spans = session->policy.kind->split(&session->policy, n_keep, spans);
+    for (int s = 0; s < n_spans; s++) {
+        const int end = spans[s].end < n_keep ? spans[s].end : n_keep;
+        const int first = max_int(spans[s].first, pinned);
+        if (first < end && first < session->first_held)
+            return locus_fail(error, LOCUS_ERROR_POSITION,
+                              "rewind to %d tokens: the next one sees position %d, but attention "
+                              "%s holds none between its sinks and position %d",
+                              n_keep, session->first_position + first, session->attention_text,
+                              session->first_position + session->first_held);
+    }
+    return LOCUS_OK;
 }
 
 enum locus_status locus_session_rewind(locus_session *session, int n_keep, locus_error *error)
@@ -254,7 +425,11 @@ enum locus_status locus_session_rewind(locus_session *session, int n_keep, locus
         return locus_fail(error, LOCUS_ERROR_POSITION,
                           "rewind to %d tokens, expected 0 to the %d held", n_keep,
                           session->length);
+    enum locus_status status = check_held(session, n_keep, error);
+    if (status) return status;
     session->length = n_keep;
+    const int pinned = session->cache.n_pinned * LOCUS_KEY_BLOCK;
+    if (n_keep <= pinned) session->first_held = pinned;
     return LOCUS_OK;
 }
 
@@ -280,8 +455,12 @@ const char *locus_session_position(const locus_session *session)
 
 const char *locus_session_attention(const locus_session *session)
 {
-    (void)session;
-    return "full";
+    return session->attention_text;
+}
+
+int locus_session_reach(const locus_session *session)
+{
+    return locus_policy_reach(&session->policy, session->model->config.trained_length);
 }
 
 const char *locus_session_kernels(const locus_session *session)

@@ -7,8 +7,10 @@
 #include "model/model.h"
 #include "position/position.h"
 
-enum {
-    LOCUS_KEY_BLOCK = 64 /* slots a step of the running softmax, counted from slot 0 */
+/* Where attention leaves the scores of one head for locus_session_probe. */
+struct locus_probe {
+    int layer, head, n;
+    float *weights; /* [n, n]; NULL: nowhere */
 };
 
 struct locus_session {
@@ -16,33 +18,67 @@ struct locus_session {
     const struct locus_kernels *kernels;
     struct locus_position position;
     char *position_text; /* full SPEC */
+    struct locus_policy policy;
+    char *attention_text; /* the policy's canonical text */
     struct locus_cache cache;
     enum locus_cache_type cache_type;
     int n_threads, n_batch, capacity, first_position;
     int length;        /* tokens held: slots 0 .. length-1 */
+    int first_held;    /* slots from here on, and the cache's pinned ones, are still in it */
     bool per_row_keys; /* the cache holds keys as projected; attention rotates them */
     int row_floats;    /* what the scheme keeps a position */
     float *kept;       /* [1 + capacity, row_floats]: a row of zeros, then a row a slot */
 
     /* Scratch of one chunk of at most n_batch tokens. */
-    float *x;            /* [n, n_embd]: the residual stream */
-    float *normed;       /* [n, n_embd] */
-    float *mlp_normed;   /* [n, n_embd]: parallel residual only */
-    float *q, *k, *v;    /* [n, n_head * head_dim], twice [n, n_head_kv * head_dim] */
-    float *attended;     /* [n, n_head * head_dim] */
-    float *gate, *up;    /* [n, n_ff]; gate: gated only */
-    int8_t *quants;      /* [n, widest]: a matrix product's input, quantised */
-    float *quant_scales; /* [n, widest / 32] */
-    int *positions;      /* [n] */
-    float *threads;      /* [n_threads, thread_floats]: attention's scratch */
+    float *x;             /* [n, n_embd]: the residual stream */
+    float *normed;        /* [n, n_embd] */
+    float *mlp_normed;    /* [n, n_embd]: parallel residual only */
+    float *q, *k, *v;     /* [n, n_head * head_dim], twice [n, n_head_kv * head_dim] */
+    float *q_moved;       /* as q, at the positions of moved spans; NULL: the policy has none */
+    float *k_far;         /* as k, for the far store; NULL: none */
+    int *moved_positions; /* [n]: those of q_moved */
+    int *far_positions;   /* [capacity]: those of the far store's keys */
+    float *attended;      /* [n, n_head * head_dim] */
+    float *gate, *up;     /* [n, n_ff]; gate: gated only */
+    int8_t *quants;       /* [n, widest]: a matrix product's input, quantised */
+    float *quant_scales;  /* [n, widest / 32] */
+    int *positions;       /* [n] */
+    float *threads;       /* [n_threads, thread_floats]: attention's scratch */
     size_t thread_floats;
     float *logits; /* [n_vocab] of the last token */
+
+    struct locus_probe probe;
+    int *scored;         /* [n]: rows of the chunk that locus_session_score scores */
+    float *score_logits; /* [LOCUS_SCORE_ROWS, n_vocab]; NULL before the first call */
 };
 
-/* One forward pass over n <= n_batch tokens, appended to the cache. Logits of the last n_rows go to
- * logits[n_rows, n_vocab]; those of the very last also to session->logits if `last`. */
-void locus_forward(struct locus_session *session, const int32_t *tokens, int n, float *logits,
-                   int n_rows, bool last);
+enum { LOCUS_SCORE_ROWS = 64 };
+
+/* Appends n >= 1 tokens like locus_session_eval. nll[i] becomes -log softmax(logits)[targets[i]] of
+ * the logits after tokens[i], in nats; where targets[i] < 0, nll[i] is 0 and the head is not run.
+ * The head runs on 64 rows at a time: memory does not grow with n. The same bits at any number of
+ * threads and any batch. locus_session_logits() is left as it was. */
+enum locus_status locus_session_score(struct locus_session *session, const int32_t *tokens, int n,
+                                      const int32_t *targets, float *nll, locus_error *error);
+
+/* Rewinds to 0, evaluates n tokens, and gives the attention weights of one head: weights[n, n], row
+ * i over the keys j that token i sees, 0 elsewhere. */
+enum locus_status locus_session_probe(struct locus_session *session, const int32_t *tokens, int n,
+                                      int layer, int head, float *weights, locus_error *error);
+
+/* What a forward pass is to give. */
+struct locus_wanted {
+    float *logits; /* [n_rows, n_vocab]: those of the last n_rows tokens */
+    int n_rows;
+    bool last;              /* the very last token's also go to session->logits */
+    const int32_t *targets; /* [n], and nll[n], for the rows session->scored[n_scored] */
+    float *nll;
+    int n_scored;
+};
+
+/* One forward pass over n <= n_batch tokens, appended to the cache. */
+void locus_forward(struct locus_session *session, const int32_t *tokens, int n,
+                   const struct locus_wanted *wanted);
 
 /* Floats of scratch a thread that locus_attend needs. */
 size_t locus_attend_floats(const struct locus_session *session);

@@ -125,6 +125,8 @@ struct locus_kernels {
      * values (row i of `values` belongs to scores[i]) into mix[head_dim]. Scores are used up. */
     void (*mix)(enum locus_cache_format format, struct locus_softmax *softmax, float *mix,
                 float *scores, const void *values, int head_dim, int first, int end);
+    /* The sum of e^(x[i] - max) over x[n], n >= 1, with max its largest. */
+    float (*sum_exp)(const float *x, int n, float *max);
     /* mix[head_dim] divided by the sum. */
     void (*finish)(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim);
 };

@@ -338,6 +338,28 @@ static void finish(const struct locus_softmax *softmax, float *out, const float 
         out[d] = mix[d] / sum;
 }
 
+static float sum_exp(const float *x, int n, float *max)
+{
+    float largest[SUMS], sums[SUMS] = {0};
+    for (int s = 0; s < SUMS; s++)
+        largest[s] = x[0];
+    int i = 0;
+    for (; i + SUMS <= n; i += SUMS)
+        for (int s = 0; s < SUMS; s++)
+            largest[s] = x[i + s] > largest[s] ? x[i + s] : largest[s];
+    for (int s = 0; i + s < n; s++)
+        largest[s] = x[i + s] > largest[s] ? x[i + s] : largest[s];
+    for (int s = 1; s < SUMS; s++)
+        largest[0] = largest[s] > largest[0] ? largest[s] : largest[0];
+    for (i = 0; i + SUMS <= n; i += SUMS)
+        for (int s = 0; s < SUMS; s++)
+            sums[s] += locus_exp(x[i + s] - largest[0]);
+    for (int s = 0; i + s < n; s++)
+        sums[s] += locus_exp(x[i + s] - largest[0]);
+    *max = largest[0];
+    return tree_sum(sums);
+}
+
 const struct locus_kernels KERNEL_SET = {
     .name = KERNEL_NAME,
     .matmul = matmul,
@@ -345,5 +367,6 @@ const struct locus_kernels KERNEL_SET = {
     .activate = activate,
     .scores = scores,
     .mix = mix,
+    .sum_exp = sum_exp,
     .finish = finish,
 };
