@@ -4,6 +4,7 @@
 #include "position/angle.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #define LN2 0x1.62e42fefa39efp-1
 #define TWO_OVER_LN2 0x1.71547652b82fep+1
@@ -95,5 +96,37 @@ void locus_sine_cosine(double angle, double *sine, double *cosine)
         *sine = -c;
         *cosine = s;
         break;
+    }
+}
+
+void locus_sine_cosine_row(double position, const double *theta, int n, float *restrict sines,
+                           float *restrict cosines)
+{
+    /* pi/2 in two parts: quadrants below 2^20 times the first are exact. */
+    const double high = 0x1.921fb544p+0, low = 0x1.0b4611a626331p-34, shift = 0x1.8p52;
+    float rest[LOCUS_ANGLES], quadrants[LOCUS_ANGLES];
+    for (int k = 0; k < n; k++) {
+        double angle = position * theta[k];
+        double quadrant = (angle * TWO_OVER_PI + shift) - shift;
+        rest[k] = (float)((angle - quadrant * high) - quadrant * low);
+        double fourth = (quadrant * 0.25 + shift) - shift;
+        quadrants[k] = (float)(quadrant - 4 * fourth); /* -2, -1, 0, 1 or 2 */
+    }
+    for (int k = 0; k < n; k++) {
+        float x = rest[k], x2 = x * x, quadrant = quadrants[k];
+        float s = 1.0f / 362880 * x2 - 1.0f / 5040;
+        s = s * x2 + 1.0f / 120;
+        s = s * x2 - 1.0f / 6;
+        s = x + x * x2 * s;
+        float c = 1.0f / 40320 - 1.0f / 3628800 * x2;
+        c = c * x2 - 1.0f / 720;
+        c = c * x2 + 1.0f / 24;
+        c = c * x2 - 0.5f;
+        c = 1 + x2 * c;
+        bool odd = quadrant * quadrant == 1;
+        float sine = odd ? c : s, cosine = odd ? s : c;
+        bool half_turn = quadrant * quadrant == 4;
+        sines[k] = half_turn || quadrant == -1 ? -sine : sine;
+        cosines[k] = half_turn || quadrant == 1 ? -cosine : cosine;
     }
 }

@@ -5,6 +5,10 @@
  * k < dim/2, (x0, x1) -> (x0 cos - x1 sin, x0 sin + x1 cos) at the angle p theta_k. Dimension k is
  * paired with k + dim/2 (`half`: GPT-NeoX, Llama as Hugging Face has it) or 2k with 2k+1
  * (`adjacent`: RoFormer, GPT-J, Llama in GGUF). Dimensions from `dim` on are left as they are.
+ *
+ * Scalings (rope_scaling.h) change the frequencies theta_k, and cosines and sines by a factor m. Of
+ * those that depend on the text's length n, `length=N` takes one n for all; `length=row` takes n =
+ * i + 1 for query row i and for every key it reads, so that keys are rotated for each row anew.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,49 +17,115 @@
 #include "base/error.h"
 #include "position/angle.h"
 #include "position/registry.h"
+#include "position/rope_scaling.h"
+#include "position/tensors.h"
 
 struct rope {
-    float *cosines, *sines; /* [session_length, dim/2] each */
+    /* [n_tables, session_length, dim/2] each, times m. The first is for texts up to the trained
+     * length, where that matters. */
+    float *cosines, *sines;
+    double *thetas; /* dynamic by row: [session_length - trained, dim/2], from n = trained + 1 on */
+    int session_length, trained;
     int dim, head_dim, nope_every;
     bool adjacent;
+    bool by_row, dynamic; /* frequencies differ by row; each n has its own, not one of two */
 };
 
-/* Inverse frequencies theta[dim/2]; rope_freqs.weight, where the checkpoint has it, divides them
- * (Llama 3.1's scaling, in GGUF files). */
-static enum locus_status fill_theta(double *theta, int dim, double base,
-                                    const struct locus_position_env *env, locus_error *error)
+static size_t half_of(const struct rope *rope)
 {
-    const char *name = "rope_freqs.weight";
-    int rows = 0, cols = 0, half = dim / 2;
-    const float *divisors = env->tensor ? env->tensor(env->source, name, &rows, &cols) : NULL;
-    if (divisors && (rows != 1 || cols != half))
-        return locus_fail(error, LOCUS_ERROR_FORMAT,
-                          "position rope: %s is [%d, %d]; expected [1, %d], half of dim=%d", name,
-                          rows, cols, half, dim);
-    for (int k = 0; k < half; k++) {
-        theta[k] = locus_power(base, -2.0 * k / dim);
-        if (!divisors) continue;
-        if (!isfinite(divisors[k]) || divisors[k] < 1e-6f)
+    return (size_t)rope->dim / 2;
+}
+
+static enum locus_status find_divisors(const struct locus_position_env *env, const char *name,
+                                       int half, const float **divisors, locus_error *error)
+{
+    const struct locus_tensor_query query = {env, "rope", LOCUS_WHOLE_MODEL};
+    enum locus_status status = locus_tensor_find(&query, name, 1, half, divisors, NULL, error);
+    for (int k = 0; !status && k < half; k++)
+        if (!isfinite((*divisors)[k]) || (*divisors)[k] < 1e-6f)
             return locus_fail(error, LOCUS_ERROR_FORMAT,
                               "position rope: %s[%d] is %g; expected a number above 0", name, k,
-                              (double)divisors[k]);
-        theta[k] /= (double)divisors[k];
+                              (double)(*divisors)[k]);
+    return status;
+}
+
+/* rope_freqs.weight divides all frequencies (Llama 3.1's scaling, in GGUF files); LongRoPE has two
+ * such tensors. */
+static enum locus_status find_tensors(struct locus_rope_scaling *scaling,
+                                      const struct locus_position_env *env, locus_error *error)
+{
+    const char *always = "rope_freqs.weight";
+    int half = scaling->dim / 2;
+    enum locus_status status = LOCUS_OK;
+    if (locus_tensor_exists(env, always)) {
+        if (scaling->kind == LOCUS_ROPE_LLAMA3)
+            return locus_fail(
+                error, LOCUS_ERROR_ARGUMENT,
+                "position rope: the checkpoint's %s holds its llama3 scaling already; "
+                "expected another scaling, or none",
+                always);
+        status = find_divisors(env, always, half, &scaling->divisors, error);
     }
+    if (scaling->kind != LOCUS_ROPE_LONGROPE) return status;
+    if (!status && scaling->factors != LOCUS_ROPE_LONG)
+        status =
+            find_divisors(env, "rope_factors_short.weight", half, &scaling->short_factors, error);
+    if (!status && scaling->factors != LOCUS_ROPE_SHORT)
+        status =
+            find_divisors(env, "rope_factors_long.weight", half, &scaling->long_factors, error);
+    return status;
+}
+
+static enum locus_status check_scaling(const struct locus_rope_scaling *scaling, int head_dim,
+                                       locus_error *error)
+{
+    enum locus_rope_scaling_kind kind = scaling->kind;
+    if (scaling->dim < 2 || scaling->dim > head_dim || scaling->dim % 2 != 0)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: dim is %d; expected an even number from 2 to the head's "
+                          "width %d",
+                          scaling->dim, head_dim);
+    if (kind == LOCUS_ROPE_UNSCALED && scaling->factor != 1)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: factor is %g with scaling=none; expected 1, or a scaling",
+                          scaling->factor);
+    if ((kind == LOCUS_ROPE_NTK || kind == LOCUS_ROPE_DYNAMIC) && scaling->dim < 4)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: dim is %d; expected 4 or more for scaling=%s",
+                          scaling->dim, kind == LOCUS_ROPE_NTK ? "ntk" : "dynamic");
+    if (kind == LOCUS_ROPE_YARN && scaling->base <= 1)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: base is 1; expected more for scaling=yarn");
+    if (kind == LOCUS_ROPE_YARN && scaling->beta_fast <= scaling->beta_slow)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: beta_fast is %g; expected more than beta_slow, %g",
+                          scaling->beta_fast, scaling->beta_slow);
+    if (kind == LOCUS_ROPE_LLAMA3 && scaling->high <= scaling->low)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: high is %g; expected more than low, %g", scaling->high,
+                          scaling->low);
+    if (kind == LOCUS_ROPE_LONGROPE && scaling->trained < 2)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: trained is 1; expected 2 or more for scaling=longrope");
     return LOCUS_OK;
 }
 
-/* The angle is one product in double, whatever the session's length. */
-static void fill_tables(struct rope *rope, const double *theta, int n)
+static struct locus_rope_scaling read_scaling(const struct locus_position_spec *spec)
 {
-    size_t half = (size_t)rope->dim / 2;
-    for (int p = 0; p < n; p++) {
-        for (size_t k = 0; k < half; k++) {
-            double sine, cosine;
-            locus_sine_cosine(p * theta[k], &sine, &cosine);
-            rope->cosines[(size_t)p * half + k] = (float)cosine;
-            rope->sines[(size_t)p * half + k] = (float)sine;
-        }
-    }
+    return (struct locus_rope_scaling){
+        .kind = (enum locus_rope_scaling_kind)locus_position_int(spec, "scaling"),
+        .dim = locus_position_int(spec, "dim"),
+        .base = locus_position_number(spec, "base"),
+        .factor = locus_position_number(spec, "factor"),
+        .trained = locus_position_number(spec, "trained"),
+        .beta_fast = locus_position_number(spec, "beta_fast"),
+        .beta_slow = locus_position_number(spec, "beta_slow"),
+        .truncate = locus_position_int(spec, "truncate") == 1,
+        .low = locus_position_number(spec, "low"),
+        .high = locus_position_number(spec, "high"),
+        .attn_factor = locus_position_number(spec, "attn_factor"),
+        .factors = (enum locus_rope_factors)locus_position_int(spec, "factors"),
+    };
 }
 
 static void free_rope(void *state)
@@ -64,45 +134,80 @@ static void free_rope(void *state)
     if (!rope) return;
     locus_aligned_free(rope->cosines);
     locus_aligned_free(rope->sines);
+    free(rope->thetas);
     free(rope);
 }
 
-static enum locus_status make_tables(struct rope *rope, const struct locus_position_env *env,
-                                     double base, locus_error *error)
+/* Table `index`, for a text of n positions; theta[dim/2] is scratch. The angle is one product in
+ * double, whatever the session's length. */
+static void fill_table(struct rope *rope, int index, const struct locus_rope_scaling *scaling,
+                       double n, double *theta)
 {
-    size_t half = (size_t)rope->dim / 2, row_bytes = half * sizeof(float);
+    double m = locus_rope_magnitude(scaling);
+    size_t at = (size_t)index * (size_t)rope->session_length * half_of(rope);
+    locus_rope_frequencies(scaling, n, theta);
+    for (int p = 0; p < rope->session_length; p++)
+        for (size_t k = 0; k < half_of(rope); k++, at++) {
+            double sine, cosine;
+            locus_sine_cosine(p * theta[k], &sine, &cosine);
+            rope->cosines[at] = (float)(cosine * m);
+            rope->sines[at] = (float)(sine * m);
+        }
+}
+
+/* `n` is the text's length where it is one for all rows. */
+static enum locus_status make_tables(struct rope *rope, const struct locus_rope_scaling *scaling,
+                                     double n, locus_error *error)
+{
+    size_t half = half_of(rope), n_tables = rope->by_row && !rope->dynamic ? 2 : 1, n_past = 0;
+    if (rope->by_row && rope->dynamic && rope->session_length > rope->trained)
+        n_past = (size_t)(rope->session_length - rope->trained);
+    size_t n_rows = n_tables * (size_t)rope->session_length, row_bytes = half * sizeof(float);
     double *theta = calloc(half, sizeof *theta);
-    if (!theta) return locus_fail_memory(error, half * sizeof *theta);
-    enum locus_status status = fill_theta(theta, rope->dim, base, env, error);
-    if (!status) {
-        rope->cosines = locus_aligned_zalloc((size_t)env->session_length, row_bytes);
-        rope->sines = locus_aligned_zalloc((size_t)env->session_length, row_bytes);
-        if (rope->cosines && rope->sines)
-            fill_tables(rope, theta, env->session_length);
-        else
-            status = locus_fail_memory(error, 2 * (size_t)env->session_length * row_bytes);
+    rope->cosines = locus_aligned_zalloc(n_rows, row_bytes);
+    rope->sines = locus_aligned_zalloc(n_rows, row_bytes);
+    rope->thetas = calloc(n_past ? n_past : 1, half * sizeof *theta);
+    if (!theta || !rope->cosines || !rope->sines || !rope->thetas) {
+        free(theta);
+        return locus_fail_memory(error, 2 * n_rows * row_bytes + n_past * half * sizeof *theta);
     }
+    fill_table(rope, 0, scaling, rope->by_row ? rope->trained : n, theta);
+    if (n_tables == 2) fill_table(rope, 1, scaling, rope->trained + 1.0, theta);
+    for (size_t past = 0; past < n_past; past++)
+        locus_rope_frequencies(scaling, (double)rope->trained + 1 + (double)past,
+                               rope->thetas + past * half);
     free(theta);
-    return status;
+    return LOCUS_OK;
 }
 
 static enum locus_status init_rope(void **state, const struct locus_position_env *env,
                                    const struct locus_position_spec *spec, locus_error *error)
 {
-    int dim = locus_position_int(spec, "dim");
-    if (dim < 2 || dim > env->head_dim || dim % 2 != 0)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: dim is %d; expected an even number from 2 to the head's "
-                          "width %d",
-                          dim, env->head_dim);
+    struct locus_rope_scaling scaling = read_scaling(spec);
+    int length = locus_position_int(spec, "length");
+    enum locus_status status = check_scaling(&scaling, env->head_dim, error);
+    if (!status) status = find_tensors(&scaling, env, error);
+    if (status) return status;
     struct rope *rope = calloc(1, sizeof *rope);
     if (!rope) return locus_fail_memory(error, sizeof *rope);
     *state = rope;
-    rope->dim = dim;
-    rope->head_dim = env->head_dim;
-    rope->nope_every = locus_position_int(spec, "nope_every");
-    rope->adjacent = locus_position_int(spec, "pairs") == 1;
-    return make_tables(rope, env, locus_position_number(spec, "base"), error);
+    *rope = (struct rope){
+        .session_length = env->session_length,
+        .trained = locus_position_int(spec, "trained"),
+        .dim = scaling.dim,
+        .head_dim = env->head_dim,
+        .nope_every = locus_position_int(spec, "nope_every"),
+        .adjacent = locus_position_int(spec, "pairs") == 1,
+        .by_row = length < 0 && locus_rope_varies(&scaling),
+        .dynamic = scaling.kind == LOCUS_ROPE_DYNAMIC,
+    };
+    return make_tables(rope, &scaling, length, error);
+}
+
+static bool per_row_keys(const void *state)
+{
+    const struct rope *rope = state;
+    return rope->by_row;
 }
 
 /* cosines[half], sines[half]; x0[half] and x1[half] are the pairs' members. */
@@ -126,23 +231,46 @@ static void turn_adjacent(float *restrict x, const float *restrict cosines,
     }
 }
 
+/* Turns n pairs from `first` on, in each of n_heads heads. */
+static void turn_heads(const struct rope *rope, float *rows, int n_heads, const float *cosines,
+                       const float *sines, size_t first, size_t n)
+{
+    for (int h = 0; h < n_heads; h++, rows += rope->head_dim) {
+        if (rope->adjacent)
+            turn_adjacent(rows + 2 * first, cosines, sines, n);
+        else
+            turn_half(rows + first, rows + half_of(rope) + first, cosines, sines, n);
+    }
+}
+
+/* A position in a text longer than the tables are for. */
+static void turn_past(const struct rope *rope, float *rows, int n_heads, int position, int n)
+{
+    const double *theta = rope->thetas + (size_t)(n - rope->trained - 1) * half_of(rope);
+    float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
+    for (size_t first = 0; first < half_of(rope); first += LOCUS_ANGLES) {
+        size_t left = half_of(rope) - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
+        locus_sine_cosine_row(position, theta + first, (int)count, sines, cosines);
+        turn_heads(rope, rows, n_heads, cosines, sines, first, count);
+    }
+}
+
 static void rotate(const void *state, int layer, enum locus_position_rows which, float *rows,
                    int n_heads, const int *positions, int n, int reader)
 {
-    (void)reader;
     const struct rope *rope = state;
-    size_t half = (size_t)rope->dim / 2;
-    (void)which;
+    const size_t half = half_of(rope), row_floats = (size_t)n_heads * (size_t)rope->head_dim;
     if (rope->nope_every > 0 && (layer + 1) % rope->nope_every == 0) return;
-    for (int i = 0; i < n; i++) {
-        const float *cosines = rope->cosines + (size_t)positions[i] * half;
-        const float *sines = rope->sines + (size_t)positions[i] * half;
-        for (int h = 0; h < n_heads; h++, rows += rope->head_dim) {
-            if (rope->adjacent)
-                turn_adjacent(rows, cosines, sines, half);
-            else
-                turn_half(rows, rows + half, cosines, sines, half);
+    for (int i = 0; i < n; i++, rows += row_floats) {
+        int length = (which == LOCUS_KEY && reader >= 0 ? reader : positions[i]) + 1;
+        bool past = rope->by_row && length > rope->trained;
+        size_t at = (size_t)positions[i] * half;
+        if (past && rope->dynamic) {
+            turn_past(rope, rows, n_heads, positions[i], length);
+            continue;
         }
+        if (past) at += (size_t)rope->session_length * half;
+        turn_heads(rope, rows, n_heads, rope->cosines + at, rope->sines + at, 0, half);
     }
 }
 
@@ -153,6 +281,28 @@ static const struct locus_position_param params[] = {
      "dimensions of a head that turn, the first ones"},
     {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, true,
      "pair k turns by base^(-2k/dim) a position"},
+    {"scaling", LOCUS_PARAM_CHOICE, "none", 0, 0, "none|linear|ntk|dynamic|yarn|llama3|longrope",
+     false, "how angles are changed for texts longer than `trained`"},
+    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
+     "how many times longer (auto: the session's length over `trained`, at least 1); ntk: alpha"},
+    {"trained", LOCUS_PARAM_INT, "trained_length", 1, 1 << 30, NULL, false,
+     "the length before any scaling"},
+    {"length", LOCUS_PARAM_INT, "row", 1, 1 << 30, "row", false,
+     "dynamic, longrope: the text's length, or each row's own"},
+    {"beta_fast", LOCUS_PARAM_FLOAT, "32", 1e-6, 1e6, NULL, false,
+     "yarn: a pair that turns as often within `trained` is kept"},
+    {"beta_slow", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
+     "yarn: a pair that turns no oftener is divided by factor"},
+    {"truncate", LOCUS_PARAM_INT, "1", 0, 1, NULL, false,
+     "yarn: 1 rounds the range of pairs between to whole ones"},
+    {"attn_factor", LOCUS_PARAM_FLOAT, "auto", 0, 1e6, "auto", false,
+     "yarn, longrope: multiplies cosines and sines (auto: the paper's value)"},
+    {"low", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
+     "llama3: wavelengths above trained/low are multiplied by factor"},
+    {"high", LOCUS_PARAM_FLOAT, "4", 1e-6, 1e6, NULL, false,
+     "llama3: wavelengths below trained/high are kept"},
+    {"factors", LOCUS_PARAM_CHOICE, "auto", 0, 0, "auto|short|long", false,
+     "longrope: which of the checkpoint's factors (auto: long past `trained`)"},
     {"nope_every", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
      "above 0: each such layer, counted from 1, does not turn"},
     {0},
@@ -165,4 +315,5 @@ const struct locus_position_scheme locus_scheme_rope = {
     .init = init_rope,
     .free = free_rope,
     .rotate = rotate,
+    .per_row_keys = per_row_keys,
 };

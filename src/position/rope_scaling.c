@@ -1,0 +1,116 @@
+/* Scalings of rotary positions: see rope_scaling.h. L is the trained length, s the factor.
+ *
+ * linear    Chen et al., "Extending Context Window of Large Language Models via Positional
+ *           Interpolation", arXiv 2306.15595, equation 4: theta / s
+ * ntk       bloc97, "NTK-Aware Scaled RoPE" (2023), and YaRN's definition 1: base s^(r/(r-2))
+ * dynamic   the same with s n/L - (s - 1) in place of s for n > L (Hugging Face's dynamic NTK;
+ * YaRN, section 3.3) yarn      Peng et al., "YaRN: Efficient Context Window Extension", arXiv
+ * 2309.00071, equations 19-23, with the rounded range of pairs of the authors' code llama3    Dubey
+ * et al., "The Llama 3 Herd of Models", arXiv 2407.21783, as in Meta's code longrope  Ding et al.,
+ * "LongRoPE", arXiv 2402.13753, as Phi-3 has it (arXiv 2404.14219)
+ */
+#include "position/rope_scaling.h"
+
+#include <math.h>
+
+#include "position/angle.h"
+
+#define TWO_PI 6.283185307179586
+
+/* base' for ntk, where the frequency of the last pair is divided by s exactly. */
+static double stretched_base(const struct locus_rope_scaling *scaling, double s)
+{
+    double r = scaling->dim;
+    return scaling->base * locus_power(s, r / (r - 2));
+}
+
+static double base_for(const struct locus_rope_scaling *scaling, double n)
+{
+    double s = scaling->factor;
+    if (scaling->kind == LOCUS_ROPE_NTK) return stretched_base(scaling, s);
+    if (scaling->kind == LOCUS_ROPE_DYNAMIC && n > scaling->trained)
+        return stretched_base(scaling, s * n / scaling->trained - (s - 1));
+    return scaling->base;
+}
+
+/* The pair, as a real number, that turns `turns` times within L: L theta_k = 2 pi turns. */
+static double pair_that_turns(const struct locus_rope_scaling *scaling, double turns)
+{
+    return scaling->dim * locus_log(scaling->trained / (turns * TWO_PI)) /
+           (2 * locus_log(scaling->base));
+}
+
+void locus_rope_yarn_range(const struct locus_rope_scaling *scaling, double *low, double *high)
+{
+    double last = scaling->dim - 1;
+    *low = pair_that_turns(scaling, scaling->beta_fast);
+    *high = pair_that_turns(scaling, scaling->beta_slow);
+    if (scaling->truncate) {
+        *low = floor(*low);
+        *high = ceil(*high);
+    }
+    if (*low < 0) *low = 0;
+    if (*high > last) *high = last;
+    if (*low == *high) *high += 0.001;
+}
+
+static double yarn_frequency(const struct locus_rope_scaling *scaling, int k, double theta)
+{
+    double low, high;
+    locus_rope_yarn_range(scaling, &low, &high);
+    double ramp = (k - low) / (high - low);
+    ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+    return theta / scaling->factor * ramp + theta * (1 - ramp);
+}
+
+static double llama3_frequency(const struct locus_rope_scaling *scaling, double theta)
+{
+    double wavelength = TWO_PI / theta, trained = scaling->trained;
+    double low = scaling->low, high = scaling->high, s = scaling->factor;
+    if (wavelength < trained / high) return theta;
+    if (wavelength > trained / low) return theta / s;
+    double u = (trained / wavelength - low) / (high - low);
+    return ((1 - u) / s + u) * theta;
+}
+
+static const float *longrope_factors(const struct locus_rope_scaling *scaling, double n)
+{
+    bool is_long = scaling->factors == LOCUS_ROPE_LONG ||
+                   (scaling->factors == LOCUS_ROPE_BY_LENGTH && n > scaling->trained);
+    return is_long ? scaling->long_factors : scaling->short_factors;
+}
+
+void locus_rope_frequencies(const struct locus_rope_scaling *scaling, double n, double *theta)
+{
+    double base = base_for(scaling, n);
+    for (int k = 0; k < scaling->dim / 2; k++) {
+        theta[k] = locus_power(base, -2.0 * k / scaling->dim);
+        if (scaling->divisors) theta[k] /= (double)scaling->divisors[k];
+        if (scaling->kind == LOCUS_ROPE_LINEAR) theta[k] /= scaling->factor;
+        if (scaling->kind == LOCUS_ROPE_YARN) theta[k] = yarn_frequency(scaling, k, theta[k]);
+        if (scaling->kind == LOCUS_ROPE_LLAMA3) theta[k] = llama3_frequency(scaling, theta[k]);
+        if (scaling->kind == LOCUS_ROPE_LONGROPE)
+            theta[k] /= (double)longrope_factors(scaling, n)[k];
+    }
+}
+
+bool locus_rope_varies(const struct locus_rope_scaling *scaling)
+{
+    return scaling->kind == LOCUS_ROPE_DYNAMIC ||
+           (scaling->kind == LOCUS_ROPE_LONGROPE && scaling->factors == LOCUS_ROPE_BY_LENGTH);
+}
+
+double locus_rope_magnitude(const struct locus_rope_scaling *scaling)
+{
+    bool yarn = scaling->kind == LOCUS_ROPE_YARN;
+    if (!yarn && scaling->kind != LOCUS_ROPE_LONGROPE) return 1;
+    if (scaling->attn_factor >= 0) return scaling->attn_factor;
+    if (scaling->factor <= 1) return 1;
+    double log_factor = locus_log(scaling->factor);
+    return yarn ? 0.1 * log_factor + 1 : sqrt(1 + log_factor / locus_log(scaling->trained));
+}
+
+double locus_rope_ntk_reach(const struct locus_rope_scaling *scaling)
+{
+    return locus_power(scaling->factor, 2 * pair_that_turns(scaling, 1) / (scaling->dim - 2));
+}
