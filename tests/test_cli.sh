@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# The command line apart from generate: help, exit statuses, refusals, inspect, tokenize, positions.
+# shellcheck disable=SC2016 # eval expands them
+set -u
+# shellcheck source-path=SCRIPTDIR source=cli_testing.sh
+. "$(dirname "$0")/cli_testing.sh"
+
+tiny=$data/llama-adjacent.gguf # has no tokenizer
+
+# ---- help ------------------------------------------------------------------------------------
+
+check "help goes to stdout" succeeds help
+check "and only there" silent
+commands=$(sed -n '/^Commands:/,/^$/ s/^  \([a-z]*\) .*/\1/p' "$out")
+check "help lists the commands" test "$(wc -w <<<"$commands")" -ge 5
+for command in $commands; do
+    check "help $command" succeeds help "$command"
+    cp "$out" "$folder/help"
+    check "$command --help is the same" succeeds "$command" --help
+    check "to the byte" same "$out" "$folder/help"
+    check "its usage line names it" prints "^usage: locus $command"
+done
+check "--help" succeeds --help
+check "--version" succeeds --version
+check "prints a version" prints '^locus [0-9]+\.[0-9]+\.[0-9]+$'
+
+for option in model position attention threads context batch cache-type kernels seed quiet verbose \
+    prompt file tokens temperature top-k top-p min-p typical-p repeat-penalty repeat-last-n \
+    presence-penalty frequency-penalty logit-bias samplers stop ignore-eos no-prompt special json; do
+    run help generate
+    check "help generate lists --$option" prints "^ .*--$option( |\$)"
+done
+for alias in temp n-predict predict ctx-size batch-size; do
+    check "help doesn't list --$alias" eval "! prints '--$alias '"
+done
+
+# ---- wrong usage: 2; failure: 1 ----------------------------------------------------------------
+
+check "no command" refuses 2 'no command'
+check "an unknown command" refuses 2 "unknown command 'generat'.*'generate'" generat
+check "an option for a command" refuses 2 "where the command is expected" --seed
+check "an unknown option" refuses 2 "unknown option '--promt'.*'--prompt'" generate --promt x
+check "an unknown letter" refuses 2 "unknown option '-Z'" generate -Z
+check "an option that may mean two" refuses 2 'may mean --presence-penalty, --prompt|may mean' \
+    generate --pr x
+check "a missing value" refuses 2 'wants a value: FILE' generate -m
+check "a value for a flag" refuses 2 'takes no value' generate --json=yes
+check "a stray operand" refuses 2 "'story' belongs to no option" generate story
+for pair in threads=0 threads=two threads=5000 context=0 batch=0 cache-type=f64 kernels=best seed=x \
+    seed=18446744073709551616 tokens=-2 tokens=1.5 temperature=-1 temperature=nan top-p=2 min-p=x \
+    typical-p=-1 repeat-penalty=0 repeat-last-n=-2 logit-bias=7 logit-bias=x=1 \
+    samplers=top-k,top-k samplers=topk stop=; do
+    check "--$pair" refuses 2 "--${pair%%=*}.*(found|twice)" generate -p x "--$pair"
+done
+check "a sampler's nearest name" refuses 2 "'tpo-k'.*'top-k'" generate -p x --samplers tpo-k
+check "two prompts" refuses 2 'not from both' generate -p x -f y
+check "two commands to help" refuses 2 'one command' help inspect tokenize
+check "help on what there isn't" refuses 2 "unknown command 'bnech'" help bnech
+
+check "a missing model" refuses 1 '/none/x.gguf: No such file' generate -p x -m /none/x.gguf
+check "a folder as model" refuses 1 'is a folder' generate -p x -m "$folder"
+echo '<!DOCTYPE html><html><body>Not found</body></html>' >"$folder/page.gguf"
+check "a page as model" refuses 1 'HTML' generate -p x -m "$folder/page.gguf"
+: >"$folder/empty.gguf"
+check "an empty file as model" refuses 1 'empty file' inspect -m "$folder/empty.gguf"
+head -c 1000 "$tiny" >"$folder/cut.gguf"
+check "a cut file as model" refuses 1 'cut.gguf: ' inspect -m "$folder/cut.gguf"
+check "a model without a tokenizer" refuses 1 'no tokenizer' generate -p x -m "$tiny"
+LOCUS_MODEL=$folder/page.gguf check "LOCUS_MODEL names the model" refuses 1 'page.gguf.*HTML' inspect
+LOCUS_MODEL=$folder/page.gguf check "-m goes before it" succeeds inspect -m "$tiny"
+
+# ---- inspect -----------------------------------------------------------------------------------
+
+check "inspect describes" succeeds inspect -m "$tiny"
+check "on stdout alone" silent
+check "the family" prints '^family +llama$'
+check "the position scheme" prints '^position +rope:pairs=adjacent,dim=8,base=5000$'
+check "the trained length" prints '^trained length +64$'
+check "--tensors" succeeds inspect -m "$tiny" --tensors
+check "names tensors, rows first" prints '^blk\.1\.ffn_down\.weight +F32 +\[32, 96\] +12288$'
+check "inspect knows GPT-2" succeeds inspect -m "$data/gpt2-learned.gguf"
+check "as gpt2" prints '^family +gpt2$'
+check "with its scheme" prints '^position +learned$'
+check "a full disk" eval '! "$locus" inspect -m "$tiny" >/dev/full 2>"$err"'
+check "is told" says "can't write to standard output: "
+if has_python; then
+    check "inspect --json" succeeds inspect -m "$tiny" --tensors --json
+    check "is JSON" is_json 'it["family"] == "llama" and it["n_head_kv"] == 2 and
+        len(it["tensors"]) == 21 and it["tensors"][0]["shape"] == [80, 32]'
+fi
+for model in "$data"/*.gguf; do
+    check "inspect $(basename "$model")" succeeds inspect -m "$model" --tensors
+    scheme=$(sed -n 's/^position  *//p' "$out")
+    check "its SPEC is one that positions knows" succeeds positions "$scheme"
+done
+
+# ---- positions ---------------------------------------------------------------------------------
+
+check "positions lists the registry" succeeds positions
+schemes=$(sed -n '/^Position schemes/,/^$/ s/^  \([a-z][a-z0-9-]*\) .*/\1/p' "$out")
+shorthands=$(sed -n '/^Shorthands/,/^$/ s/^  \([a-z][a-z0-9-]*\) .*/\1/p' "$out")
+for scheme in none learned sinusoidal rope alibi; do
+    check "positions lists $scheme" grep -qx "$scheme" <<<"$schemes"
+done
+for scheme in $schemes; do
+    check "positions $scheme" succeeds positions "$scheme"
+    check "shows an example" prints "locus generate .* -P $scheme"
+    example=$(sed -n 's/.* -P //p' "$out")
+    check "that is a SPEC: $example" succeeds positions "$example"
+done
+for shorthand in $shorthands; do
+    check "positions $shorthand" succeeds positions "$shorthand"
+    check "says what it stands for" prints "^$shorthand: short for "
+    example=$(sed -n 's/.* -P //p' "$out")
+    check "its example is a SPEC: $example" succeeds positions "$example"
+done
+run positions rope
+check "parameters have ranges and defaults" prints 'a number from 1 to 1e\+15 \(default: 10000\)'
+check "an unknown scheme's nearest name" refuses 2 "'alibo'.*nearest is 'alibi'" positions alibo
+check "an unknown key's nearest name" refuses 2 "'bsae'.*nearest is 'base'" generate -P rope:bsae=1
+check "a value out of range" refuses 2 'base is .0.; expected' generate -P rope:base=0
+check "a word where a number belongs" refuses 2 'base is .x.; expected' generate -P rope:base=x
+check "a wrong choice" refuses 2 'expected one of half' generate -P rope:pairs=both
+check "a key twice" refuses 2 'given twice' generate -P rope:base=2,base=3
+check "an empty SPEC" refuses 2 'no scheme is named' generate -P ''
+
+# ---- tokenize ----------------------------------------------------------------------------------
+
+# decodes TOKENIZER TEXT: the text's ids, decoded, are the text.
+decodes() {
+    printf '%b' "$2" >"$folder/text"
+    "$locus" tokenize -m "$1" --ids <"$folder/text" >"$folder/ids" &&
+        "$locus" tokenize -m "$1" --decode <"$folder/ids" >"$folder/decoded" &&
+        cmp "$folder/text" "$folder/decoded"
+}
+
+test_tokenizer() {
+    local text
+    check "tokenize -p" succeeds tokenize -m "$1" -p "Once upon a time"
+    check "prints numbers and pieces" prints '^ *[0-9]+  "'
+    check "tokenize --ids" succeeds tokenize -m "$1" -p "Once upon a time" --ids
+    check "prints one line of numbers" grep -qE '^[0-9]+( [0-9]+)*$' "$out"
+    read -ra ids <"$out"
+    check "--decode ID..." succeeds tokenize -m "$1" --decode "${ids[@]}"
+    check "gives the text" is "$(<"$out")" "Once upon a time"
+    check "tokenize --pieces" succeeds tokenize -m "$1" -p 'say "a\b"' --pieces
+    check "quotes" eval 'grep -qF "\\\"" "$out" && grep -qF "\\\\" "$out"'
+    printf 'Once upon' >"$folder/prompt"
+    check "tokenize -f" succeeds tokenize -m "$1" -f "$folder/prompt" --ids
+    check "an empty text" succeeds tokenize -m "$1" -p "" --ids
+    for text in 'a b' ' leading' 'trailing  ' 'two\n\nlines\t' '\xf0\x9f\x90\xb1' '\xf0\x9f' 'a\xffb' \
+        'a\0b' '<|endoftext|>' "it's 1234567 \xd9\xa1"; do
+        check "'$text' comes back" decodes "$1" "$text"
+    done
+    check "an id past the last" refuses 1 'token 99999999, expected 0 to' \
+        tokenize -m "$1" --decode 99999999
+    check "no id at all" refuses 2 "found 'x'" tokenize -m "$1" --decode 1 x
+}
+
+check "--ids with --pieces" refuses 2 'not both' tokenize --ids --pieces -p x
+check "--decode with -p" refuses 2 'not -p' tokenize --decode -p x
+check "tokenize without a tokenizer" refuses 1 'no tokenizer' tokenize -m "$tiny" -p x
+if [ -f "$root/models/tales.gguf" ]; then
+    test_tokenizer "$root/models/tales.gguf"
+fi
+if [ -n "${LOCUS_TEST_DATA:-}" ]; then
+    test_tokenizer "$LOCUS_TEST_DATA/ggml-vocab-gpt-2.gguf"
+    test_tokenizer "$LOCUS_TEST_DATA/ggml-vocab-llama-spm.gguf"
+    vocabulary=$LOCUS_TEST_DATA/ggml-vocab-gpt-2.gguf
+    run tokenize -m "$vocabulary" -p '<|endoftext|>' --ids
+    check "a special token is text" is "$(wc -w <"$out")" 7
+    run tokenize -m "$vocabulary" -p '<|endoftext|>' --ids --special
+    check "unless --special" is "$(<"$out")" 50256
+    run tokenize -m "$vocabulary" --decode 50256 --special
+    check "which decodes it, too" is "$(<"$out")" '<|endoftext|>'
+else
+    skip "LOCUS_TEST_DATA is not set: published vocabularies"
+fi
+
+report
