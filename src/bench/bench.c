@@ -1,0 +1,154 @@
+/* How fast a model runs: see bench.h. */
+#include "bench/bench.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "forward/session.h"
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* ---- what a token costs ------------------------------------------------------------------- */
+
+struct cost {
+    double multiply_adds; /* of all matrices but the head, a token */
+    double bytes;
+};
+
+static void add_weight(struct cost *cost, const struct locus_weight *weight)
+{
+    if (!weight->panels) return;
+    cost->multiply_adds += (double)weight->rows * weight->cols;
+    cost->bytes += (double)locus_weight_bytes(weight);
+}
+
+static const struct locus_weight *head_of(const locus_model *model)
+{
+    return model->head.weight.panels ? &model->head.weight : &model->embedding;
+}
+
+static struct cost layers_cost(const locus_model *model)
+{
+    struct cost cost = {0};
+    for (int l = 0; l < model->config.n_layer; l++) {
+        const struct locus_layer *layer = &model->layers[l];
+        const struct locus_linear *const linears[] = {&layer->q,      &layer->k,    &layer->v,
+                                                      &layer->output, &layer->gate, &layer->up,
+                                                      &layer->down};
+        for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
+            add_weight(&cost, &linears[i]->weight);
+    }
+    return cost;
+}
+
+size_t locus_bench_weight_bytes(const locus_model *model)
+{
+    return (size_t)layers_cost(model).bytes + locus_weight_bytes(head_of(model));
+}
+
+static void count_costs(struct locus_bench_result *result, const locus_session *session,
+                        const struct locus_bench_params *params)
+{
+    const locus_model *model = session->model;
+    const struct locus_config *config = &model->config;
+    const struct locus_weight *head = head_of(model);
+    /* A row meets the keys before it: scores and mix are a multiply-add a dimension each. */
+    double keys = params->n_depth + (params->n_prompt + 1) / 2.0;
+    double attention = 2.0 * config->n_layer * config->n_head * config->head_dim * keys;
+    double multiply_adds = layers_cost(model).multiply_adds + attention +
+                           (double)head->rows * head->cols / params->n_prompt;
+    result->prompt_operations = 2 * multiply_adds;
+    double position_bytes = (double)config->n_layer * config->n_head_kv *
+                            ((double)session->cache.key_panel_bytes / LOCUS_KEY_PANEL +
+                             (double)session->cache.value_row_bytes);
+    result->generation_bytes = (double)locus_bench_weight_bytes(model) +
+                               position_bytes * (params->n_depth + (params->n_generated + 1) / 2.0);
+}
+
+double locus_bench_compute_ceiling(const struct locus_ceilings *ceilings,
+                                   enum locus_tensor_type type)
+{
+    if (type == LOCUS_BF16 && ceilings->bf16_gflops > 0) return ceilings->bf16_gflops;
+    if ((type == LOCUS_Q8_0 || type == LOCUS_Q4_0) && ceilings->int8_gops > 0)
+        return ceilings->int8_gops;
+    return ceilings->f32_gflops;
+}
+
+/* ---- runs --------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static struct locus_rate summarise(double *rates, int n)
+{
+    qsort(rates, (size_t)n, sizeof *rates, compare);
+    return (struct locus_rate){(rates[(n - 1) / 2] + rates[n / 2]) / 2, rates[0], rates[n - 1]};
+}
+
+/* Tokens a second of n tokens, `step` a call, after the n_depth that are held. */
+static enum locus_status time_tokens(locus_session *session, const int32_t *tokens, int n, int step,
+                                     int n_depth, double *rate, locus_error *error)
+{
+    enum locus_status status = locus_session_rewind(session, n_depth, error);
+    double start = now();
+    for (int i = 0; i < n && !status; i += step)
+        status = locus_session_eval(session, tokens + i, step, NULL, 0, error);
+    *rate = n / (now() - start);
+    return status;
+}
+
+static enum locus_status run_all(struct locus_bench_result *result, locus_session *session,
+                                 const struct locus_bench_params *params, const int32_t *tokens,
+                                 double *prompt, double *generation, locus_error *error)
+{
+    enum locus_status status = locus_session_rewind(session, 0, error);
+    if (!status && params->n_depth)
+        status = locus_session_eval(session, tokens, params->n_depth, NULL, 0, error);
+    for (int r = -1; r < params->repetitions && !status; r++) {
+        int slot = r < 0 ? 0 : r; /* the first is not counted */
+        status = time_tokens(session, tokens, params->n_prompt, params->n_prompt, params->n_depth,
+                             &prompt[slot], error);
+        if (!status)
+            status = time_tokens(session, tokens, params->n_generated, 1, params->n_depth,
+                                 &generation[slot], error);
+        if (r >= 0) result->repetitions++;
+        if (params->stop && params->stop() && result->repetitions) break;
+    }
+    if (!status) {
+        result->prompt = summarise(prompt, result->repetitions);
+        result->generation = summarise(generation, result->repetitions);
+    }
+    return status;
+}
+
+enum locus_status locus_bench_run(struct locus_bench_result *result, locus_session *session,
+                                  const struct locus_bench_params *params, locus_error *error)
+{
+    int n = params->n_depth > params->n_prompt ? params->n_depth : params->n_prompt;
+    if (params->n_generated > n) n = params->n_generated;
+    const size_t n_tokens = (size_t)n, repetitions = (size_t)params->repetitions;
+    int32_t *tokens = malloc(n_tokens * sizeof *tokens);
+    double *rates = malloc(2 * repetitions * sizeof *rates);
+    enum locus_status status = LOCUS_OK;
+    *result = (struct locus_bench_result){0};
+    if (tokens && rates) {
+        const int n_vocab = session->model->config.n_vocab;
+        for (int i = 0; i < n; i++)
+            tokens[i] = (int32_t)((long long)i * 7919 % n_vocab);
+        count_costs(result, session, params);
+        status = run_all(result, session, params, tokens, rates, rates + repetitions, error);
+    } else {
+        status = locus_fail_memory(error, n_tokens * sizeof *tokens);
+    }
+    free(tokens);
+    free(rates);
+    return status;
+}

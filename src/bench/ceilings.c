@@ -1,0 +1,216 @@
+/* What this machine can do at most: see bench.h.
+ *
+ * Rates are those of loops that do nothing else: independent chains of multiply-adds in registers,
+ * and a plain read of memory. Functions carry their own target, and run only where the CPU has it.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buffer.h"
+#include "base/threads.h"
+#include "bench/bench.h"
+
+enum {
+    CHAINS = 12, /* enough to hide the latency of one multiply-add */
+    STEPS = 4000000,
+    RUNS = 5
+};
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* One thread's share of a measurement; `sink` keeps the work from being dropped. */
+struct work {
+    const uint64_t *block;
+    size_t n_words;
+    uint64_t (*loop)(const struct work *work, int thread, int n_threads);
+    uint64_t *sinks; /* [n_threads * 8], a cache line each */
+};
+
+static void run_share(void *context, int thread, int n_threads)
+{
+    const struct work *work = context;
+    work->sinks[thread * 8] += work->loop(work, thread, n_threads);
+}
+
+/* Seconds of the fastest of a few runs. */
+static double best_time(struct work *work, int n_threads)
+{
+    double best = INFINITY;
+    for (int run = 0; run < RUNS; run++) {
+        double start = now();
+        locus_threads_run(n_threads, run_share, work);
+        best = fmin(best, now() - start);
+    }
+    return best;
+}
+
+static uint64_t read_share(const struct work *work, int thread, int n_threads)
+{
+    size_t first = work->n_words / 32 * (size_t)thread / (size_t)n_threads * 32;
+    size_t end = work->n_words / 32 * (size_t)(thread + 1) / (size_t)n_threads * 32;
+    uint64_t sums[32] = {0};
+    for (size_t i = first; i < end; i += 32)
+        for (size_t j = 0; j < 32; j++)
+            sums[j] ^= work->block[i + j];
+    for (int j = 1; j < 32; j++)
+        sums[0] ^= sums[j];
+    return sums[0];
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+__attribute__((target("avx512f"))) static uint64_t f32_avx512(const struct work *work, int thread,
+                                                              int n_threads)
+{
+    (void)work, (void)n_threads;
+    __m512 a[CHAINS], factor = _mm512_set1_ps(0.999f), term = _mm512_set1_ps(0.001f);
+    for (int c = 0; c < CHAINS; c++)
+        a[c] = _mm512_set1_ps((float)(c + thread));
+    for (int s = 0; s < STEPS; s++)
+#pragma GCC unroll 12
+        for (int c = 0; c < CHAINS; c++)
+            a[c] = _mm512_fmadd_ps(a[c], factor, term);
+    for (int c = 1; c < CHAINS; c++)
+        a[0] = _mm512_add_ps(a[0], a[c]);
+    return (uint64_t)_mm512_cvtss_f32(a[0]);
+}
+
+__attribute__((target("avx2,fma"))) static uint64_t f32_avx2(const struct work *work, int thread,
+                                                             int n_threads)
+{
+    (void)work, (void)n_threads;
+    __m256 a[CHAINS], factor = _mm256_set1_ps(0.999f), term = _mm256_set1_ps(0.001f);
+    for (int c = 0; c < CHAINS; c++)
+        a[c] = _mm256_set1_ps((float)(c + thread));
+    for (int s = 0; s < STEPS; s++)
+#pragma GCC unroll 12
+        for (int c = 0; c < CHAINS; c++)
+            a[c] = _mm256_fmadd_ps(a[c], factor, term);
+    for (int c = 1; c < CHAINS; c++)
+        a[0] = _mm256_add_ps(a[0], a[c]);
+    return (uint64_t)_mm256_cvtss_f32(a[0]);
+}
+
+__attribute__((target("avx512f,avx512bf16"))) static uint64_t bf16_avx512(const struct work *work,
+                                                                          int thread, int n_threads)
+{
+    (void)work, (void)n_threads;
+    const __m512i halves = _mm512_set1_epi32(0x3A003A00), ones = _mm512_set1_epi32(0x3F803F80);
+    __m512bh x, y;
+    memcpy(&x, &ones, sizeof x);
+    memcpy(&y, &halves, sizeof y);
+    __m512 a[CHAINS];
+    for (int c = 0; c < CHAINS; c++)
+        a[c] = _mm512_set1_ps((float)(c + thread));
+    for (int s = 0; s < STEPS; s++)
+#pragma GCC unroll 12
+        for (int c = 0; c < CHAINS; c++)
+            a[c] = _mm512_dpbf16_ps(a[c], x, y);
+    for (int c = 1; c < CHAINS; c++)
+        a[0] = _mm512_add_ps(a[0], a[c]);
+    return (uint64_t)_mm512_cvtss_f32(a[0]);
+}
+
+__attribute__((target("avx512f,avx512vnni"))) static uint64_t int8_avx512(const struct work *work,
+                                                                          int thread, int n_threads)
+{
+    (void)work, (void)n_threads;
+    const __m512i x = _mm512_set1_epi32(0x01010101), y = _mm512_set1_epi32(0x01020304);
+    __m512i a[CHAINS];
+    for (int c = 0; c < CHAINS; c++)
+        a[c] = _mm512_set1_epi32(c + thread);
+    for (int s = 0; s < STEPS; s++)
+#pragma GCC unroll 12
+        for (int c = 0; c < CHAINS; c++)
+            a[c] = _mm512_dpbusd_epi32(a[c], x, y);
+    for (int c = 1; c < CHAINS; c++)
+        a[0] = _mm512_add_epi32(a[0], a[c]);
+    return (uint64_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(a[0]));
+}
+#endif
+
+/* Chains of whatever the compiler's baseline has, 4 lanes wide. */
+static uint64_t f32_baseline(const struct work *work, int thread, int n_threads)
+{
+    (void)work, (void)n_threads;
+    float a[CHAINS][4];
+    for (int c = 0; c < CHAINS; c++)
+        for (int lane = 0; lane < 4; lane++)
+            a[c][lane] = (float)(c + thread + lane);
+    for (int s = 0; s < STEPS / 4; s++)
+        for (int c = 0; c < CHAINS; c++)
+            for (int lane = 0; lane < 4; lane++)
+#if defined(__aarch64__)
+                a[c][lane] = fmaf(a[c][lane], 0.999f, 0.001f);
+#else
+                a[c][lane] = a[c][lane] * 0.999f + 0.001f;
+#endif
+    float sum = 0;
+    for (int c = 0; c < CHAINS; c++)
+        for (int lane = 0; lane < 4; lane++)
+            sum += a[c][lane];
+    return (uint64_t)sum;
+}
+
+/* Billions of operations a second, at `operations` a step and thread. */
+static double compute_rate(struct work *work, int n_threads, double operations)
+{
+    return operations * STEPS * CHAINS * n_threads / best_time(work, n_threads) / 1e9;
+}
+
+static void measure_compute(struct locus_ceilings *ceilings, struct work *work, int n_threads)
+{
+    work->loop = f32_baseline;
+    double lanes = 4.0 / 4;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f")) {
+        work->loop = f32_avx512;
+        lanes = 16;
+    } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        work->loop = f32_avx2;
+        lanes = 8;
+    }
+#endif
+    ceilings->f32_gflops = compute_rate(work, n_threads, 2 * lanes);
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512bf16")) {
+        work->loop = bf16_avx512;
+        ceilings->bf16_gflops = compute_rate(work, n_threads, 64);
+    }
+    if (__builtin_cpu_supports("avx512vnni")) {
+        work->loop = int8_avx512;
+        ceilings->int8_gops = compute_rate(work, n_threads, 128);
+    }
+#endif
+}
+
+enum locus_status locus_ceilings_measure(struct locus_ceilings *ceilings, size_t n_bytes,
+                                         int n_threads, locus_error *error)
+{
+    enum { LEAST = 16 << 20 };
+    if (n_bytes < LEAST) n_bytes = LEAST;
+    *ceilings = (struct locus_ceilings){0};
+    uint64_t *block = locus_aligned_zalloc(n_bytes / 4096 + 1, 4096);
+    uint64_t *sinks = locus_aligned_zalloc((size_t)n_threads, 64);
+    struct work work = {.block = block, .n_words = n_bytes / 8, .sinks = sinks};
+    enum locus_status status = LOCUS_OK;
+    if (block && sinks) {
+        memset(block, 1, n_bytes); /* untouched pages would all be the same one */
+        work.loop = read_share;
+        ceilings->read_gb_per_second = (double)n_bytes / best_time(&work, n_threads) / 1e9;
+        measure_compute(ceilings, &work, n_threads);
+    } else {
+        status = locus_fail_memory(error, n_bytes);
+    }
+    locus_aligned_free(block);
+    locus_aligned_free(sinks);
+    return status;
+}
