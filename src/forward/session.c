@@ -97,10 +97,10 @@ static enum locus_status make_cache(struct locus_session *session, enum locus_ca
                                           .head_dim = config->head_dim,
                                           .n_blocks = locus_cache_n_blocks(session->capacity)};
     if (acts && policy->kind->hides) {
-        int n_pinned = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
-        long long n_ring = (long long)locus_cache_n_blocks(policy->kind->plain(policy)) + 1 +
-                           2LL * locus_cache_n_blocks(session->n_batch);
-        n_pinned = locus_cache_n_blocks(n_pinned);
+        const int keep = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
+        const int n_pinned = locus_cache_n_blocks(keep);
+        const long long n_slots = policy->kind->plain(policy) - keep + 2LL * session->n_batch;
+        const long long n_ring = (n_slots - 1) / LOCUS_KEY_BLOCK + 2; /* begun within a block */
         if (n_pinned + n_ring < session->cache.n_blocks) {
             session->cache.n_pinned = n_pinned;
             session->cache.n_blocks = n_pinned + (int)n_ring;
