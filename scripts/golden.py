@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Make the golden files of tests/data: tiny random models of transformers, and their logits.
+"""Make the golden files of tests/data: tiny random models, and their logits.
 
     golden.py -o tests/data            all of them
     golden.py -o tests/data --only gpt2-learned
 
-Each case gives NAME.gguf, an F32 checkpoint, and NAME.logits, what transformers computes from it
-in double precision, in little-endian order:
+A case of golden_models.py gives NAME.gguf, an F32 checkpoint, and NAME.logits, what transformers
+computes from it. The cases of golden_schemes.py are position schemes, by SPEC, of checkpoints that
+many of them share. Logits are computed in double precision; a file is, in little-endian order:
 
-    int32    magic       0x474C4F4C, the bytes "LOLG"
+    int32    magic       0x484C4F4C, the bytes "LOLH"
     int32    n_prompt    tokens of the prompt
     int32    n_tokens    tokens of the whole text, the prompt's first
     int32    n_vocab
+    char     model       [64], the checkpoint's name without .gguf, padded with NULs
+    char     position    [192], the SPEC to run it with; empty: its own
     int32    tokens      [n_tokens]
     float32  logits      [n_tokens, n_vocab]; row i follows from tokens 0 .. i
 
@@ -30,11 +33,13 @@ import torch
 import transformers
 from torch import nn
 
-from checkpoint import Failure, run, write
+from checkpoint import Failure, Tensor, run, write
 from golden_models import CASES, N_VOCAB, Case
+from golden_schemes import BASES, SCHEME_CASES, decoder_logits, llama_logits
 
-MAGIC = 0x474C4F4C
+MAGIC = 0x484C4F4C
 N_PROMPT, N_DECODED = 24, 20
+AGREEMENT = 2e-5  # of decoder.py and transformers, whose frequencies are float32
 
 
 def randomise(model: nn.Module, rng: np.random.Generator) -> None:
@@ -57,22 +62,36 @@ def make_case(name: str) -> Case:
     return case
 
 
-def write_logits(path: Path, tokens: np.ndarray, logits: np.ndarray) -> None:
-    """tokens int32 [n], logits float32 [n, n_vocab]."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+def make_tokens(n_vocab: int) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, n_vocab, N_PROMPT + N_DECODED, dtype=np.int32)
+
+
+def write_logits(
+    path: Path, model: str, position: str | None, tokens: np.ndarray, logits: np.ndarray
+) -> None:
+    """tokens int32 [n], logits [n, n_vocab]."""
+    name = path.name
+    if not np.all(np.isfinite(logits)) or logits.std() < 0.1:
+        raise Failure(f"{name}: the logits say nothing (their deviation is {logits.std():g})")
+    head = struct.pack(
+        "<4i64s192s", MAGIC, N_PROMPT, len(tokens), logits.shape[1], model.encode(),
+        (position or "").encode(),
+    )  # fmt: skip
+    temporary = path.with_name(f"{name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(struct.pack("<4i", MAGIC, N_PROMPT, len(tokens), logits.shape[1]))
+            file.write(head)
             file.write(tokens.astype("<i4").tobytes())
             file.write(logits.astype("<f4").tobytes())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+    print(f"{name}: logits {logits.min():.3g} .. {logits.max():.3g}, deviation {logits.std():.3g}")
 
 
 def make(name: str, folder: Path) -> None:
     case = make_case(name)
-    tokens = np.random.default_rng(1).integers(0, N_VOCAB, N_PROMPT + N_DECODED, dtype=np.int32)
+    tokens = make_tokens(N_VOCAB)
     # The checkpoint is written first: the model is then widened where it stands.
     write(
         folder / f"{name}.gguf",
@@ -85,10 +104,32 @@ def make(name: str, folder: Path) -> None:
     with torch.no_grad():
         logits = case.logits(torch.from_numpy(tokens.astype(np.int64))[None])[0].numpy()
     torch.set_default_dtype(torch.float32)
-    if not np.all(np.isfinite(logits)) or logits.std() < 0.1:
-        raise Failure(f"{name}: the logits say nothing (their deviation is {logits.std():g})")
-    write_logits(folder / f"{name}.logits", tokens, logits)
-    print(f"{name}: logits {logits.min():.3g} .. {logits.max():.3g}, deviation {logits.std():.3g}")
+    write_logits(folder / f"{name}.logits", name, None, tokens, logits)
+
+
+def difference(a: np.ndarray, b: np.ndarray) -> float:
+    """max|a - b| / max|b| of the worst row."""
+    return float((np.abs(a - b).max(axis=1) / np.abs(b).max(axis=1)).max())
+
+
+def make_scheme(name: str, folder: Path) -> None:
+    case = SCHEME_CASES[name]
+    base = BASES[case.base]
+    tensors = base.tensors(case.base, randomise)
+    parts = [Tensor.of(n, values) for n, values in tensors.items()]
+    metadata = {"general.name": case.base, **base.metadata()}
+    write(folder / f"{case.base}.gguf", "locus", metadata, parts)
+    tokens = make_tokens(base.config.n_vocab)
+    text = torch.from_numpy(tokens.astype(np.int64))
+    torch.set_default_dtype(torch.float64)
+    logits = decoder_logits(case, tensors, text).numpy()
+    if case.rope is not None:
+        ours, logits = logits, llama_logits(case, tensors, text).numpy()
+        apart = difference(ours, logits)
+        if apart > AGREEMENT:
+            raise Failure(f"{name}: decoder.py and transformers differ by {apart:.2g}")
+    torch.set_default_dtype(torch.float32)
+    write_logits(folder / f"{name}.logits", case.base, case.position, tokens, logits)
 
 
 def main() -> None:
@@ -96,18 +137,22 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write them")
-    parser.add_argument("--only", metavar="NAME", choices=tuple(CASES), help="this case alone")
+    parser.add_argument(
+        "--only", metavar="NAME", choices=(*CASES, *SCHEME_CASES), help="this case alone"
+    )
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     args = parser.parse_args()
     if args.list:
         for name, case in CASES.items():
-            print(f"{name:18} {' '.join((case.__doc__ or '').split())}")
+            print(f"{name:24} {' '.join((case.__doc__ or '').split())}")
+        for name, scheme in SCHEME_CASES.items():
+            print(f"{name:24} {scheme.base}: {scheme.position or 'its own'}")
         return
     if args.output is None:
         parser.error("-o FOLDER is required")
     transformers.logging.set_verbosity_error()
-    for name in [args.only] if args.only else CASES:
-        make(name, args.output)
+    for name in [args.only] if args.only else (*CASES, *SCHEME_CASES):
+        (make if name in CASES else make_scheme)(name, args.output)
 
 
 if __name__ == "__main__":
