@@ -116,6 +116,10 @@ for shorthand in $shorthands; do
 done
 run positions rope
 check "parameters have ranges and defaults" prints 'a number from 1 to 1e\+15 \(default: 10000\)'
+run positions yarn
+check "a shorthand shows the keys that matter to it" prints '^  beta_fast +yarn: '
+check "and no others" eval '! prints "^  low +llama3: "'
+check "dynamic may be two things" refuses 2 "'recurrent'.*'rope:scaling=dynamic'" positions dynamic
 check "an unknown scheme's nearest name" refuses 2 "'alibo'.*nearest is 'alibi'" positions alibo
 check "an unknown key's nearest name" refuses 2 "'bsae'.*nearest is 'base'" generate -P rope:bsae=1
 check "a value out of range" refuses 2 'base is .0.; expected' generate -P rope:base=0

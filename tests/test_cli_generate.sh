@@ -212,6 +212,21 @@ END
     check "it is not" differ "$folder/one" "$folder/two"
 fi
 
+# ---- cache policies --------------------------------------------------------------------------
+
+for policy in window:size=6 sinks:keep=2,size=8 self-extend:group=4,window=4; do
+    check "--attention $policy" writes "$folder/text" -p 'Once upon a time' -n 40 --temperature 0 -A "$policy"
+    check "differs" differ "$folder/text" "$folder/own"
+done
+for policy in full window:size=1000 sinks:size=1000 self-extend:group=2,window=1000; do
+    check "-A $policy" writes "$folder/text" -p 'Once upon a time' -n 40 --temperature 0 -A "$policy"
+    check "has nothing to hide in a short text" same "$folder/text" "$folder/own"
+done
+check "self-extend says how far it reaches" eval 'run generate -p x -n 1 -A self-extend:group=2,window=8; says "note: attention self-extend:group=2,window=8 reaches [0-9]+ positions"'
+check "an unknown policy" refuses 2 "'windw'; the nearest is 'window'" generate -p x -A windw:size=3
+check "a policy without its size" refuses 2 'size is missing' generate -p x -A window
+check "a size of 0" refuses 2 "size is '0'" generate -p x -A window:size=0
+
 # ---- lengths ---------------------------------------------------------------------------------
 
 long=$((trained + 20))

@@ -43,6 +43,7 @@ static bool check_options(struct locus_generate *run)
         return false;
     }
     int status = locus_check_position("generate", options->common.position);
+    if (status < 0) status = locus_check_attention("generate", options->common.attention);
     if (status < 0) status = locus_generate_sampling(options, &run->sampling);
     if (status >= 0) run->status = status;
     run->sampling.seed = locus_seed_option(&options->common);
@@ -162,7 +163,9 @@ static bool create_session(struct locus_generate *run)
 
 static void tell_decay(struct locus_generate *run, int n_positions)
 {
-    if (run->decay_told || run->options->common.quiet || n_positions <= run->info.trained_length)
+    int reach = locus_session_reach(run->session);
+    if (run->decay_told || run->options->common.quiet ||
+        n_positions <= (reach ? reach : run->info.trained_length))
         return;
     run->decay_told = true;
     locus_talk_note("note: %d positions, past the trained length of %d", n_positions,
@@ -174,6 +177,11 @@ static void tell_settings(struct locus_generate *run)
     const struct locus_common *common = &run->options->common;
     locus_tell_session(common, run->model_path, &run->info, run->session);
     if (common->quiet) return;
+    int capacity = locus_session_capacity(run->session);
+    if (capacity < run->n_context)
+        locus_talk_note("note: position %s has %d positions: at most %d new tokens",
+                        locus_session_position(run->session), capacity,
+                        capacity - run->n_prompt + 1);
     if (!common->seed_given) locus_talk_note("seed %llu", (unsigned long long)run->sampling.seed);
     if (run->options->n_tokens_given || run->n_prompt > run->info.trained_length)
         tell_decay(run, run->n_context);

@@ -68,7 +68,7 @@ static void add_settings(struct locus_json *json, const struct locus_generate *r
     locus_json_open(json, "settings", '{');
     locus_json_text(json, "model", run->model_path);
     locus_json_text(json, "position", locus_session_position(run->session));
-    locus_json_text(json, "attention", options->common.attention);
+    locus_json_text(json, "attention", locus_session_attention(run->session));
     locus_json_int(json, "n_tokens", options->n_tokens);
     locus_json_int(json, "context", locus_session_capacity(run->session));
     locus_json_int(json, "batch", options->common.n_batch);

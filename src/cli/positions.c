@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
+#include "forward/policy.h"
 #include "position/number.h"
 #include "position/position.h"
 #include "position/registry.h"
@@ -46,6 +47,8 @@ static void append_value(struct locus_buffer *out, const struct locus_position_p
 {
     if (param->type == LOCUS_PARAM_CHOICE)
         append_choice(out, param->choices, (int)value);
+    else if (param->choices && value < 0)
+        append_choice(out, param->choices, (int)(-1 - value));
     else
         append_number(out, value);
 }
@@ -66,6 +69,7 @@ static void append_range(struct locus_buffer *out, const struct locus_position_p
         locus_buffer_printf(out, " to ");
         append_number(out, param->max);
     }
+    if (param->choices) locus_buffer_printf(out, ", or %s", param->choices);
 }
 
 static const char *default_name(const struct locus_position_param *param)
@@ -108,15 +112,59 @@ static void append_places(struct locus_buffer *out, const struct locus_position_
     locus_buffer_printf(out, "%s.\n", *separator == 'I' ? "It acts on nothing" : "");
 }
 
-static void append_params(struct locus_buffer *out, const struct locus_position_scheme *scheme)
+static int find_choice(const char *choices, const char *word, size_t length)
 {
-    const struct locus_position_param *params = scheme->params;
+    for (int i = 0; *choices; i++) {
+        size_t n = strcspn(choices, "|");
+        if (n == length && strncmp(choices, word, n) == 0) return i;
+        choices += n + (choices[n] == '|');
+    }
+    return -1;
+}
+
+/* Help that begins "ntk, yarn: ..." is on those values of another parameter alone. */
+static bool is_on_others(const char *help, const struct locus_position_param *choice, int index)
+{
+    for (;;) {
+        size_t length = strcspn(help, ",:");
+        int found = find_choice(choice->choices, help, length);
+        if (found < 0 || found == index || !help[length]) return false;
+        if (help[length] == ':') return true;
+        help += length + 1 + strspn(help + length + 1, " ");
+    }
+}
+
+/* The parameter that a shorthand sets, if it is a choice; NULL: there is none. */
+static const struct locus_position_param *
+preset_choice(const char *text, const struct locus_position_spec *spec, int *index)
+{
+    const struct locus_position_alias *alias = locus_position_find_alias(text, strcspn(text, ":"));
+    const struct locus_position_param *params = spec->scheme->params;
+    for (int i = 0; alias && alias->preset && params && params[i].key; i++) {
+        size_t length = strlen(params[i].key);
+        if (params[i].type != LOCUS_PARAM_CHOICE || alias->preset[length] != '=' ||
+            strncmp(alias->preset, params[i].key, length) != 0)
+            continue;
+        *index = (int)spec->values[i];
+        return &params[i];
+    }
+    return NULL;
+}
+
+/* All parameters, or those that matter to a shorthand. */
+static void append_params(struct locus_buffer *out, const char *text,
+                          const struct locus_position_spec *spec)
+{
+    const struct locus_position_param *params = spec->scheme->params;
     if (!params || !params->key) {
         locus_buffer_printf(out, "\nIt takes no parameters.\n");
         return;
     }
-    locus_buffer_printf(out, "\nParameters:\n");
+    int index = -1;
+    const struct locus_position_param *choice = preset_choice(text, spec, &index);
+    locus_buffer_printf(out, choice ? "\nParameters that matter here:\n" : "\nParameters:\n");
     for (; params->key; params++) {
+        if (choice && (params == choice || is_on_others(params->help, choice, index))) continue;
         locus_buffer_printf(out, "  %-13s %s\n                ", params->key, params->help);
         append_range(out, params);
         locus_buffer_printf(out, " (default: %s)\n", default_name(params));
@@ -175,8 +223,8 @@ static int describe_one(const char *text)
     }
     locus_buffer_printf(&out, "%s: %s.\n", scheme->name, scheme->summary);
     append_places(&out, scheme);
-    append_params(&out, scheme);
-    append_shorthands(&out, scheme);
+    append_params(&out, text, &spec);
+    if (!locus_position_find_alias(text, strcspn(text, ":"))) append_shorthands(&out, scheme);
     append_example(&out, text, &spec);
     if (scheme->params && scheme->params->key)
         locus_buffer_printf(&out,
@@ -188,6 +236,39 @@ static int describe_one(const char *text)
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
+/* The keys of a scheme, in lines of at most 100 columns. */
+static void append_keys(struct locus_buffer *out, const struct locus_position_param *params)
+{
+    enum { INDENT = 18, WIDTH = 100 };
+    size_t column = WIDTH;
+    for (; params && params->key; params++) {
+        size_t length = strlen(params->key);
+        if (column + 1 + length > WIDTH) {
+            locus_buffer_printf(out, "%s%*s", column == WIDTH ? "" : "\n", INDENT - 1, "");
+            column = INDENT - 1;
+        }
+        locus_buffer_printf(out, " %s", params->key);
+        column += 1 + length;
+    }
+    if (column < WIDTH) locus_buffer_append(out, "\n", 1);
+}
+
+static void append_policies(struct locus_buffer *out)
+{
+    locus_buffer_printf(out,
+                        "\nWith any scheme that can serve them, for -A NAME[:key=value,...]:\n");
+    const struct locus_policy_kind *kind;
+    for (int i = 0; (kind = locus_policy_kind_at(i)); i++) {
+        locus_buffer_printf(out, "  %-16s%s\n", kind->name, kind->summary);
+        for (int p = 0; p < LOCUS_POLICY_PARAMS && kind->params[p].key; p++) {
+            const struct locus_policy_param *param = &kind->params[p];
+            locus_buffer_printf(out, "%18s%s: %s", "", param->key, param->help);
+            if (param->fallback >= 0) locus_buffer_printf(out, " (default: %d)", param->fallback);
+            locus_buffer_append(out, "\n", 1);
+        }
+    }
+}
+
 static int describe_all(void)
 {
     struct locus_buffer out = {0};
@@ -195,14 +276,11 @@ static int describe_all(void)
     for (size_t i = 0; i < locus_position_count(); i++) {
         const struct locus_position_scheme *scheme = locus_position_at(i);
         locus_buffer_printf(&out, "  %-16s%s\n", scheme->name, scheme->summary);
-        const struct locus_position_param *params = scheme->params;
-        if (!params || !params->key) continue;
-        locus_buffer_printf(&out, "  %-16s", "");
-        for (; params->key; params++)
-            locus_buffer_printf(&out, "%s%s", params->key, params[1].key ? " " : "\n");
+        append_keys(&out, scheme->params);
     }
     append_shorthands(&out, NULL);
-    locus_buffer_printf(&out, "\n'locus positions NAME' explains one, with its parameters.\n");
+    append_policies(&out);
+    locus_buffer_printf(&out, "\n'locus positions NAME' explains a scheme and its parameters.\n");
     return locus_stdout_finish(&out);
 }
 

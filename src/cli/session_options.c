@@ -8,6 +8,7 @@
 
 #include "base/threads.h"
 #include "cli/talk.h"
+#include "forward/policy.h"
 #include "position/position.h"
 
 int locus_check_position(const char *command, const char *spec)
@@ -24,6 +25,14 @@ int locus_check_position(const char *command, const char *spec)
     locus_error error;
     if (!spec || locus_position_resolve(&resolved, spec, NULL, NULL, &env, &error) == LOCUS_OK)
         return -1;
+    return locus_talk_refusal(command, &error);
+}
+
+int locus_check_attention(const char *command, const char *spec)
+{
+    struct locus_policy policy;
+    locus_error error;
+    if (locus_policy_parse(&policy, spec, &error) == LOCUS_OK) return -1;
     return locus_talk_refusal(command, &error);
 }
 
@@ -87,7 +96,7 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
         locus_talk_note("model %s: %s, %s, %lld parameters", model_path, info->family,
                         info->weight_type, (long long)info->n_parameters);
         locus_talk_note("position %s, attention %s, context %d, %d threads, kernels %s, cache %s",
-                        locus_session_position(session), common->attention,
+                        locus_session_position(session), locus_session_attention(session),
                         locus_session_capacity(session), locus_session_n_threads(session),
                         locus_session_kernels(session),
                         locus_cache_type_name(locus_session_cache_type(session)));
@@ -95,6 +104,10 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
     if (common->position)
         locus_talk_note("note: position %s; the model was trained with %s",
                         locus_session_position(session), info->position);
+    if (locus_session_reach(session) > 0)
+        locus_talk_note("note: attention %s reaches %d positions, the model was trained to %d",
+                        locus_session_attention(session), locus_session_reach(session),
+                        info->trained_length);
 }
 
 int locus_talk_refusal(const char *command, const locus_error *error)

@@ -10,6 +10,9 @@
  * later. Returns -1 to go on, or the exit status. */
 int locus_check_position(const char *command, const char *spec);
 
+/* The same for a cache policy. */
+int locus_check_attention(const char *command, const char *spec);
+
 /* The session's parameters, n_context as the option has it (0: not given). */
 locus_session_params locus_session_options(const struct locus_common *common);
 
@@ -17,7 +20,8 @@ locus_session_params locus_session_options(const struct locus_common *common);
 uint64_t locus_seed_option(const struct locus_common *common);
 
 /* What is to be known of the session, on stderr: more threads than cores; with --position, the
- * scheme the model was trained with; with --verbose, the settings in use. */
+ * scheme the model was trained with; how far a cache policy reaches; with --verbose, the settings
+ * in use. */
 void locus_tell_session(const struct locus_common *common, const char *model_path,
                         const locus_model_info *info, const locus_session *session);
 
