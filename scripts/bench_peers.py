@@ -65,7 +65,7 @@ def run_json(command: list[str]) -> Any:
 
 
 def measure(engine: Engine, model: Path, threads: int, args: argparse.Namespace) -> dict[str, Any]:
-    """One round: {"prompt": tokens/s, "generation": tokens/s, "fractions": (prompt, generation)}."""
+    """One round: tokens a second of both kinds, and locus's fractions of its ceilings."""
     sizes = ["-p", str(args.prompt), "-n", str(args.tokens), "-t", str(threads)]
     if engine.is_locus:
         out = run_json([*engine.command, "bench", "-m", str(model), *sizes, "-r", "1", "--json"])
