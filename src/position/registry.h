@@ -15,7 +15,11 @@
     SCHEME(relative)                                                                               \
     SCHEME(t5)                                                                                     \
     SCHEME(kerple)                                                                                 \
-    SCHEME(sandwich)
+    SCHEME(sandwich)                                                                               \
+    SCHEME(fire)                                                                                   \
+    SCHEME(transformer_xl)                                                                         \
+    SCHEME(cope)                                                                                   \
+    SCHEME(recurrent)
 
 #define LOCUS_DECLARE_SCHEME(name) extern const struct locus_position_scheme locus_scheme_##name;
 LOCUS_POSITION_SCHEMES(LOCUS_DECLARE_SCHEME)

@@ -1,0 +1,149 @@
+/* Contextual positions: a key's position is a count, from the query back, of the tokens that gates
+ * let through.
+ *
+ * Golovneva et al., "Contextual Position Encoding: Learning to Count What's Important" (arXiv
+ * 2405.18719), equations 4 to 7: gates g_ik = sigmoid(score(i, k)) before any bias, p_ij = sum of
+ * g_ik for k = j .. i, at most n_positions - 1; score(i, j) += (1 - w) q.e_floor(p) + w q.e_ceil(p)
+ * with w = p - floor(p) and q unscaled. As in the authors' code the gates see scaled scores;
+ * gate=raw takes the unscaled ones.
+ */
+#include <stdlib.h>
+
+#include "base/buffer.h"
+#include "position/registry.h"
+#include "position/sigmoid.h"
+#include "position/tensors.h"
+
+struct cope_layer {
+    float *embeddings; /* [head_dim, n_positions] */
+    int n_positions;
+};
+
+struct cope {
+    int n_layer, head_dim;
+    int most_positions; /* of any layer */
+    float gate_scale;   /* scores times this go into the gates */
+    struct cope_layer layers[];
+};
+
+static enum locus_status make_layer(struct cope *cope, int index,
+                                    const struct locus_position_env *env, locus_error *error)
+{
+    const struct locus_tensor_query query = {env, "cope", index};
+    struct cope_layer *layer = &cope->layers[index];
+    const float *table;
+    int n;
+    enum locus_status status = locus_tensor_find(&query, "position_cope.weight", LOCUS_ANY_ROWS,
+                                                 env->head_dim, &table, &n, error);
+    if (status) return status;
+    layer->n_positions = n;
+    if (n > cope->most_positions) cope->most_positions = n;
+    layer->embeddings = locus_aligned_zalloc((size_t)n, (size_t)env->head_dim * sizeof(float));
+    if (!layer->embeddings)
+        return locus_fail_memory(error, (size_t)n * (size_t)env->head_dim * sizeof(float));
+    for (int p = 0; p < n; p++)
+        for (int d = 0; d < env->head_dim; d++)
+            layer->embeddings[(size_t)d * (size_t)n + (size_t)p] =
+                table[(size_t)p * (size_t)env->head_dim + (size_t)d];
+    return LOCUS_OK;
+}
+
+static void free_cope(void *state)
+{
+    struct cope *cope = state;
+    for (int l = 0; cope && l < cope->n_layer; l++)
+        locus_aligned_free(cope->layers[l].embeddings);
+    free(cope);
+}
+
+static enum locus_status init_cope(void **state, const struct locus_position_env *env,
+                                   const struct locus_position_spec *spec, locus_error *error)
+{
+    size_t n_bytes = sizeof(struct cope) + (size_t)env->n_layer * sizeof(struct cope_layer);
+    struct cope *cope = calloc(1, n_bytes);
+    if (!cope) return locus_fail_memory(error, n_bytes);
+    *state = cope;
+    cope->n_layer = env->n_layer;
+    cope->head_dim = env->head_dim;
+    bool raw = locus_position_int(spec, "gate") == 1;
+    if (raw && !(env->score_scale > 0))
+        return locus_fail(
+            error, LOCUS_ERROR_UNSUPPORTED,
+            "position cope: scores are scaled by %g; expected more than 0 for gate=raw",
+            (double)env->score_scale);
+    cope->gate_scale = raw ? 1 / env->score_scale : 1;
+    enum locus_status status = LOCUS_OK;
+    for (int layer = 0; !status && layer < env->n_layer; layer++)
+        status = make_layer(cope, layer, env, error);
+    return status;
+}
+
+/* positions[n]: each key's, at most `last`. */
+static void count(float *restrict positions, const float *restrict scores, int n, float scale,
+                  float last)
+{
+    for (int j = 0; j < n; j++)
+        positions[j] = locus_sigmoid(scores[j] * scale);
+    float sum = 0;
+    for (int j = n - 1; j >= 0; j--) {
+        sum += positions[j];
+        positions[j] = sum < last ? sum : last;
+    }
+}
+
+/* products[n] of q[head_dim] and the first n embeddings. */
+static void multiply(float *restrict products, const float *restrict q,
+                     const struct cope_layer *layer, int n, int head_dim)
+{
+    for (int p = 0; p < n; p++)
+        products[p] = 0;
+    for (int d = 0; d < head_dim; d++) {
+        const float *row = layer->embeddings + (size_t)d * (size_t)layer->n_positions;
+        for (int p = 0; p < n; p++)
+            products[p] += q[d] * row[p];
+    }
+}
+
+/* n_k is all the row sees, in order. */
+static void bias(const void *state, int layer_index, int head, const float *q, int q_position,
+                 int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
+{
+    const struct cope *cope = state;
+    const struct cope_layer *layer = &cope->layers[layer_index];
+    float *positions = scratch, *products = scratch + n_k;
+    (void)head, (void)q_position, (void)k_first, (void)k_positions;
+    count(positions, scores, n_k, cope->gate_scale, (float)(layer->n_positions - 1));
+    /* The first key's position is the largest. */
+    int most = (int)positions[0] + 2;
+    multiply(products, q, layer, most < layer->n_positions ? most : layer->n_positions,
+             cope->head_dim);
+    for (int j = 0; j < n_k; j++) {
+        int below = (int)positions[j];
+        float w = positions[j] - (float)below;
+        float above = products[w > 0 ? below + 1 : below];
+        scores[j] += (1 - w) * products[below] + w * above;
+    }
+}
+
+static size_t scratch_floats(const void *state, int n_k)
+{
+    const struct cope *cope = state;
+    return (size_t)n_k + (size_t)cope->most_positions;
+}
+
+static const struct locus_position_param params[] = {
+    {"gate", LOCUS_PARAM_CHOICE, "scaled", 0, 0, "scaled|raw", false,
+     "gates see scores as scaled for the softmax, or as they are"},
+    {0},
+};
+
+const struct locus_position_scheme locus_scheme_cope = {
+    .name = "cope",
+    .summary = "positions counted by gates from the query back, added to each score (CoPE)",
+    .params = params,
+    .init = init_cope,
+    .free = free_cope,
+    .whole_row = true,
+    .bias = bias,
+    .scratch_floats = scratch_floats,
+};

@@ -1,0 +1,212 @@
+/* Transformer-XL's relative positions: a query also meets the encoding of its distance to a key.
+ *
+ * Dai et al., "Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context" (arXiv
+ * 1901.02860), section 3.3: score = ((q + u).k_j + (q + v).(W_r R_distance)) scale, where R is
+ * [sines, cosines] of width D. u is added to queries before the scores are made; the bias is then
+ * (q' + v - u).(W_r R_distance) scale of such a query q'. W_r R is precomputed a layer, and
+ * distances index it: nothing is shifted. clamp > 0 makes all longer distances one (the authors'
+ * clamp_len).
+ */
+#include <stdlib.h>
+
+#include "base/buffer.h"
+#include "position/angle.h"
+#include "position/lanes.h"
+#include "position/registry.h"
+#include "position/tensors.h"
+
+struct xl_layer {
+    const float *u;  /* [n_head, head_dim]; the model's */
+    float *v_less_u; /* [n_head, head_dim] */
+    float *products; /* [n_head, head_dim, n]: W_r R, from the longest distance to 0 */
+};
+
+struct xl {
+    int n_layer, n_head, head_dim;
+    int n; /* distances 0 .. n-1 */
+    float scale;
+    struct xl_layer layers[];
+};
+
+/* ---- set-up ------------------------------------------------------------------------------- */
+
+/* What the tables of all layers are made from. */
+struct encoder {
+    double *theta; /* [n_embd / 2] */
+    float *block;  /* [n_embd, LOCUS_LANES]: R of some distances */
+    int n_embd, clamp;
+};
+
+/* block[:, l] = R of distance `longest` - l, for those that are not below 0. An odd width's last
+ * row stays zero. */
+static void encode_block(const struct encoder *encoder, int longest)
+{
+    int half = encoder->n_embd / 2;
+    for (int k = 0; k < half; k++)
+        for (int l = 0; l < LOCUS_LANES && l <= longest; l++) {
+            int distance = longest - l;
+            double sine, cosine;
+            if (encoder->clamp > 0 && distance > encoder->clamp) distance = encoder->clamp;
+            locus_sine_cosine(distance * encoder->theta[k], &sine, &cosine);
+            encoder->block[(size_t)k * LOCUS_LANES + (size_t)l] = (float)sine;
+            encoder->block[(size_t)(half + k) * LOCUS_LANES + (size_t)l] = (float)cosine;
+        }
+}
+
+/* The products of W_r [n_head * head_dim, n_embd] with R of every distance. */
+static void fill_products(const struct xl *xl, const struct encoder *encoder, const float *w_r,
+                          float *products)
+{
+    size_t n_rows = (size_t)xl->n_head * (size_t)xl->head_dim;
+    for (int first = 0; first < xl->n; first += LOCUS_LANES) {
+        int count = xl->n - first < LOCUS_LANES ? xl->n - first : LOCUS_LANES;
+        encode_block(encoder, xl->n - 1 - first);
+        for (size_t r = 0; r < n_rows; r++) {
+            float lanes[LOCUS_LANES], *out = products + r * (size_t)xl->n + (size_t)first;
+            locus_dot_lanes(lanes, w_r + r * (size_t)encoder->n_embd, encoder->block, LOCUS_LANES,
+                            encoder->n_embd);
+            for (int l = 0; l < count; l++)
+                out[l] = lanes[l];
+        }
+    }
+}
+
+static enum locus_status make_layer(struct xl *xl, int index, const struct encoder *encoder,
+                                    const struct locus_position_env *env, locus_error *error)
+{
+    const struct locus_tensor_query query = {env, "transformer-xl", index};
+    struct xl_layer *layer = &xl->layers[index];
+    size_t n_rows = (size_t)xl->n_head * (size_t)xl->head_dim;
+    const float *v, *w_r;
+    enum locus_status status;
+    if ((status = locus_tensor_find(&query, "position_u", xl->n_head, xl->head_dim, &layer->u, NULL,
+                                    error)) ||
+        (status =
+             locus_tensor_find(&query, "position_v", xl->n_head, xl->head_dim, &v, NULL, error)) ||
+        (status = locus_tensor_find(&query, "position_r.weight", (int)n_rows, env->n_embd, &w_r,
+                                    NULL, error)))
+        return status;
+    layer->v_less_u = locus_aligned_zalloc(n_rows, sizeof(float));
+    layer->products = locus_aligned_zalloc(n_rows, (size_t)xl->n * sizeof(float));
+    if (!layer->v_less_u || !layer->products)
+        return locus_fail_memory(error, n_rows * ((size_t)xl->n + 1) * sizeof(float));
+    for (size_t i = 0; i < n_rows; i++)
+        layer->v_less_u[i] = v[i] - layer->u[i];
+    fill_products(xl, encoder, w_r, layer->products);
+    return LOCUS_OK;
+}
+
+static void free_xl(void *state)
+{
+    struct xl *xl = state;
+    for (int l = 0; xl && l < xl->n_layer; l++) {
+        locus_aligned_free(xl->layers[l].v_less_u);
+        locus_aligned_free(xl->layers[l].products);
+    }
+    free(xl);
+}
+
+static enum locus_status make_layers(struct xl *xl, const struct locus_position_env *env,
+                                     const struct locus_position_spec *spec, locus_error *error)
+{
+    size_t half = (size_t)env->n_embd / 2, block_floats = (size_t)env->n_embd * LOCUS_LANES;
+    struct encoder encoder = {
+        .theta = calloc(half + 1, sizeof(double)),
+        .block = locus_aligned_zalloc(block_floats, sizeof(float)),
+        .n_embd = env->n_embd,
+        .clamp = locus_position_int(spec, "clamp"),
+    };
+    enum locus_status status = LOCUS_OK;
+    if (!encoder.theta || !encoder.block)
+        status = locus_fail_memory(error, block_floats * sizeof(float));
+    for (size_t k = 0; !status && k < half; k++)
+        encoder.theta[k] =
+            locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / env->n_embd);
+    for (int layer = 0; !status && layer < xl->n_layer; layer++)
+        status = make_layer(xl, layer, &encoder, env, error);
+    free(encoder.theta);
+    locus_aligned_free(encoder.block);
+    return status;
+}
+
+static enum locus_status init_xl(void **state, const struct locus_position_env *env,
+                                 const struct locus_position_spec *spec, locus_error *error)
+{
+    size_t n_bytes = sizeof(struct xl) + (size_t)env->n_layer * sizeof(struct xl_layer);
+    struct xl *xl = calloc(1, n_bytes);
+    if (!xl) return locus_fail_memory(error, n_bytes);
+    *state = xl;
+    xl->n_layer = env->n_layer;
+    xl->n_head = env->n_head;
+    xl->head_dim = env->head_dim;
+    xl->n = env->session_length;
+    xl->scale = env->score_scale;
+    return make_layers(xl, env, spec, error);
+}
+
+/* ---- use ---------------------------------------------------------------------------------- */
+
+static void rotate(const void *state, int layer, enum locus_position_rows which, float *rows,
+                   int n_heads, const int *positions, int n, int reader)
+{
+    const struct xl *xl = state;
+    const float *u = xl->layers[layer].u;
+    (void)positions, (void)reader;
+    if (which != LOCUS_QUERY) return;
+    const size_t width = (size_t)n_heads * (size_t)xl->head_dim;
+    for (int i = 0; i < n; i++, rows += width)
+        for (size_t d = 0; d < width; d++)
+            rows[d] += u[d];
+}
+
+static void bias(const void *state, int layer_index, int head, const float *q, int q_position,
+                 int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
+{
+    const struct xl *xl = state;
+    const struct xl_layer *layer = &xl->layers[layer_index];
+    const size_t head_dim = (size_t)xl->head_dim, n = (size_t)xl->n, row = (size_t)head * head_dim;
+    const float *v_less_u = layer->v_less_u + row;
+    const float *at_zero = layer->products + row * n + (n - 1);
+    float *query = scratch, lanes[LOCUS_LANES];
+    for (size_t d = 0; d < head_dim; d++)
+        query[d] = q[d] + v_less_u[d];
+    int j = 0;
+    for (; !k_positions && j + LOCUS_LANES <= n_k; j += LOCUS_LANES) {
+        locus_dot_lanes(lanes, query, at_zero + (k_first + j - q_position), n, xl->head_dim);
+        for (int l = 0; l < LOCUS_LANES; l++)
+            scores[j + l] += lanes[l] * xl->scale;
+    }
+    for (; j < n_k; j++) {
+        const float *column = at_zero + ((k_positions ? k_positions[j] : k_first + j) - q_position);
+        float sum = 0;
+        for (size_t d = 0; d < head_dim; d++)
+            sum += query[d] * column[d * n];
+        scores[j] += sum * xl->scale;
+    }
+}
+
+static size_t scratch_floats(const void *state, int n_k)
+{
+    const struct xl *xl = state;
+    (void)n_k;
+    return (size_t)xl->head_dim;
+}
+
+static const struct locus_position_param params[] = {
+    {"clamp", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false,
+     "above 0: longer distances count as this one"},
+    {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, false,
+     "wavelengths of the encoded distance grow from 2 pi towards 2 pi base"},
+    {0},
+};
+
+const struct locus_position_scheme locus_scheme_transformer_xl = {
+    .name = "transformer-xl",
+    .summary = "encodings of the distance, met by the query (Transformer-XL)",
+    .params = params,
+    .init = init_xl,
+    .free = free_xl,
+    .rotate = rotate,
+    .bias = bias,
+    .scratch_floats = scratch_floats,
+};
