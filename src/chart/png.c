@@ -1,0 +1,51 @@
+/* PNG: stb_image_write's encoder, and a file that appears only when it is whole. */
+#include "base/file.h"
+#include "chart/canvas.h"
+
+/* The encoder lives in this file alone: static, so that the constants it keeps in variables are no
+ * globals of ours, and with its own warnings silenced. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wundef"
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#define STBIW_ASSERT(condition) ((void)(condition))
+#if __has_include(<stb/stb_image_write.h>)
+#include <stb/stb_image_write.h>
+#else
+#include <stb_image_write.h>
+#endif
+#pragma GCC diagnostic pop
+
+static void append(void *context, void *bytes, int n_bytes)
+{
+    locus_buffer_append(context, bytes, (size_t)n_bytes);
+}
+
+enum locus_status locus_png_encode(const struct locus_canvas *canvas, struct locus_buffer *png,
+                                   locus_error *error)
+{
+    int done = stbi_write_png_to_func(append, png, canvas->width, canvas->height, 3, canvas->pixels,
+                                      3 * canvas->width);
+    if (!done || png->failed)
+        return locus_fail_memory(error, 3 * (size_t)canvas->width * (size_t)canvas->height);
+    return LOCUS_OK;
+}
+
+enum locus_status locus_png_write(const char *path, const struct locus_buffer *png,
+                                  locus_error *error)
+{
+    struct locus_output_file file;
+    enum locus_status status = locus_output_begin(&file, path, error);
+    if (status) return status;
+    status = locus_output_write(&file, png->bytes, png->length, error);
+    if (status) {
+        locus_output_abort(&file);
+        return status;
+    }
+    return locus_output_commit(&file, error);
+}
