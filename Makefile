@@ -60,7 +60,9 @@ ALL_LIBS = $(PCRE2_LIBS) -lm
 
 # Only these files may use more than the baseline instructions; they are reached by dispatch.
 ISA_src/kernels/avx2.c := -mavx2 -mfma -mf16c
-ISA_src/kernels/avx512.c := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512
+ISA_src/kernels/avx512.c := $(AVX512)
+ISA_src/kernels/avx512_vnni.c := $(AVX512) -mavx512vnni
 isa = $(if $(filter x86_64-% amd64-%,$(MACHINE)),$(ISA_$(1)))
 
 # ---- files -----------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ static void norm_rows(const struct pass *pass, const struct locus_norm_weights *
 
 static bool quantised(const struct locus_linear *linear)
 {
-    return linear->weight.type == LOCUS_Q8_0 || linear->weight.type == LOCUS_Q4_0;
+    return locus_is_quantised(linear->weight.type);
 }
 
 /* Rows x[n, cols], complete on every thread, as the input of matrix products; with their blocks if
@@ -60,12 +60,11 @@ static struct locus_activations prepare(const struct pass *pass, const float *x,
 {
     struct locus_session *session = pass->session;
     const size_t cols = (size_t)n_cols;
-    struct locus_activations in = {x, session->quants, session->quant_scales};
+    struct locus_activations in = {x, session->blocks};
     if (!blocks) return in;
     for (int i = share_first(pass, n); i < share_end(pass, n); i++)
-        locus_quantize_row(session->quants + (size_t)i * cols,
-                           session->quant_scales + (size_t)i * (cols / LOCUS_BLOCK),
-                           x + (size_t)i * cols, cols);
+        session->kernels->quantize(session->blocks + (size_t)i * (cols / LOCUS_BLOCK),
+                                   x + (size_t)i * cols, n_cols);
     locus_threads_barrier();
     return in;
 }

@@ -146,8 +146,7 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         {(void **)&session->attended, n, q_width * sizeof(float)},
         {(void **)&session->gate, config->gated ? n : 0, n_ff * sizeof(float)},
         {(void **)&session->up, n, n_ff * sizeof(float)},
-        {(void **)&session->quants, n, widest},
-        {(void **)&session->quant_scales, n, (widest / LOCUS_BLOCK + 1) * sizeof(float)},
+        {(void **)&session->blocks, n, widest / LOCUS_BLOCK * sizeof *session->blocks},
         {(void **)&session->positions, n, sizeof(int)},
         {(void **)&session->scored, n, sizeof(int)},
         {(void **)&session->threads, (size_t)session->n_threads,
@@ -253,27 +252,16 @@ void locus_session_free(locus_session *session)
     if (!session) return;
     locus_position_free(&session->position);
     locus_cache_free(&session->cache);
-    void *blocks[] = {session->x,
-                      session->normed,
-                      session->mlp_normed,
-                      session->q,
-                      session->k,
-                      session->v,
-                      session->q_moved,
-                      session->moved_positions,
-                      session->k_far,
-                      session->far_positions,
-                      session->attended,
-                      session->gate,
-                      session->up,
-                      session->quants,
-                      session->quant_scales,
-                      session->positions,
-                      session->scored,
-                      session->threads,
-                      session->kept,
-                      session->logits,
-                      session->score_logits};
+    void *blocks[] = {session->x,          session->normed,
+                      session->mlp_normed, session->q,
+                      session->k,          session->v,
+                      session->q_moved,    session->moved_positions,
+                      session->k_far,      session->far_positions,
+                      session->attended,   session->gate,
+                      session->up,         session->blocks,
+                      session->positions,  session->scored,
+                      session->threads,    session->kept,
+                      session->logits,     session->score_logits};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         locus_aligned_free(blocks[i]);
     free(session->position_text);

@@ -40,10 +40,9 @@ struct locus_session {
     int *far_positions;   /* [capacity]: those of the far store's keys */
     float *attended;      /* [n, n_head * head_dim] */
     float *gate, *up;     /* [n, n_ff]; gate: gated only */
-    int8_t *quants;       /* [n, widest]: a matrix product's input, quantised */
-    float *quant_scales;  /* [n, widest / 32] */
-    int *positions;       /* [n] */
-    float *threads;       /* [n_threads, thread_floats]: attention's scratch */
+    struct locus_activation_block *blocks; /* [n, widest / 32]: a product's input, quantised */
+    int *positions;                        /* [n] */
+    float *threads;                        /* [n_threads, thread_floats]: attention's scratch */
     size_t thread_floats;
     float *logits; /* [n_vocab] of the last token */
 

@@ -16,7 +16,8 @@
 /* ---- weights ------------------------------------------------------------------------------ */
 
 enum {
-    LOCUS_PANEL = 32,       /* output rows a panel of F32, F16 and BF16: [cols][32] */
+    LOCUS_PANEL = 32,       /* output rows a panel of F32 and F16: [cols][32]; BF16: pairs of
+                               columns, [cols / 2, rounded up][32][2] */
     LOCUS_QUANT_PANEL = 16, /* output rows a panel of Q8_0 and Q4_0: [cols/32] blocks */
     LOCUS_KEY_PANEL = 16    /* cached positions a panel of keys: [head_dim][16] */
 };
@@ -47,9 +48,32 @@ struct locus_row_source {
     int first, group, stride;
 };
 
+static inline bool locus_is_quantised(enum locus_tensor_type type)
+{
+    return type == LOCUS_Q8_0 || type == LOCUS_Q4_0;
+}
+
 static inline int locus_panel_rows(enum locus_tensor_type type)
 {
-    return type == LOCUS_Q8_0 || type == LOCUS_Q4_0 ? LOCUS_QUANT_PANEL : LOCUS_PANEL;
+    return locus_is_quantised(type) ? LOCUS_QUANT_PANEL : LOCUS_PANEL;
+}
+
+static inline size_t locus_panel_bytes(enum locus_tensor_type type, int cols)
+{
+    size_t n = (size_t)cols;
+    switch (type) {
+    case LOCUS_F32:
+        return n * LOCUS_PANEL * 4;
+    case LOCUS_F16:
+        return n * LOCUS_PANEL * 2;
+    case LOCUS_BF16:
+        return (n + 1) / 2 * LOCUS_PANEL * 4;
+    case LOCUS_Q8_0:
+        return n / LOCUS_BLOCK * sizeof(struct locus_q8_panel);
+    case LOCUS_Q4_0:
+        return n / LOCUS_BLOCK * sizeof(struct locus_q4_panel);
+    }
+    return 0;
 }
 
 static inline int locus_weight_n_panels(const struct locus_weight *weight)
@@ -70,12 +94,18 @@ void locus_weight_row(const struct locus_weight *weight, int row, float *out);
 
 /* ---- operations --------------------------------------------------------------------------- */
 
-/* Rows of activations. Quantised weights multiply `q` and `scales` (locus_quantize_row), the others
- * `x`. */
+/* 32 activations quantised by locus_quantize_block, with what takes back an offset of 8 or 128
+ * added to the weights that they multiply: minus the sum of q, times it. */
+struct locus_activation_block {
+    float scale;
+    int32_t minus_8_sums, minus_128_sums, unused;
+    int8_t q[LOCUS_BLOCK];
+};
+
+/* Rows of activations. Quantised weights multiply `blocks`, the others `x`. */
 struct locus_activations {
-    const float *x;      /* [n, cols] */
-    const int8_t *q;     /* [n, cols] */
-    const float *scales; /* [n, cols / 32] */
+    const float *x;                              /* [n, cols] */
+    const struct locus_activation_block *blocks; /* [n, cols / 32] */
 };
 
 /* out[n, rows] = activations[n, cols] . weight[rows, cols]^T + bias[rows], or that added to out. */
@@ -114,6 +144,8 @@ struct locus_softmax {
 struct locus_kernels {
     const char *name;
     void (*matmul)(const struct locus_matmul *op, int thread, int n_threads);
+    /* x[n_cols], a multiple of 32, as blocks. */
+    void (*quantize)(struct locus_activation_block *blocks, const float *x, int n_cols);
     void (*norm)(const struct locus_norm *norm, float *out, const float *x, int n);
     /* out[n] = activation(gate[n]), times up[n] unless up is NULL; out may be gate, not up. */
     void (*activate)(enum locus_activation kind, float *out, const float *gate, const float *up,

@@ -1,141 +1,26 @@
-/* Every operation of the kernel table, a lane an output, in plain C.
+/* Norms, activations and attention, a lane an output, in plain C.
  *
- * A kernel set's file includes this after defining KERNEL_SET (its table) and KERNEL_NAME, and is
- * compiled for its CPU level; loops over lanes become that level's vector code, with the same bits.
+ * A kernel set's file includes this and is compiled for its CPU level; loops over lanes become that
+ * level's vector code, with the same bits.
  */
-#include "kernels/kernels.h"
+#ifndef LOCUS_KERNELS_LANES_H
+#define LOCUS_KERNELS_LANES_H
+
 #include "kernels/math.h"
+#include "kernels/share.h"
 
-#include "base/threads.h"
+/* ---- quantised activations ---------------------------------------------------------------- */
 
-#define INLINE static inline __attribute__((always_inline))
-
-enum { TILE = 4 }; /* rows of activations that share a pass over a panel */
-
-/* ---- matrix products ---------------------------------------------------------------------- */
-
-/* One result: the chain, plus bias, stored or added to what is there. */
-INLINE void store(const struct locus_matmul *op, int i, int row, float chain)
+static void quantize(struct locus_activation_block *blocks, const float *x, int n_cols)
 {
-    float *out = op->out + (size_t)i * (size_t)op->weight->rows + row;
-    float result = op->bias ? chain + op->bias[row] : chain;
-    *out = op->add ? *out + result : result;
-}
-
-/* The 32 weights of one column of a panel as floats. */
-INLINE void load_lanes(float *w, const void *panel, size_t column, enum locus_tensor_type type)
-{
-    const float *floats = (const float *)panel + column * LOCUS_PANEL;
-    const uint16_t *halves = (const uint16_t *)panel + column * LOCUS_PANEL;
-    for (int r = 0; r < LOCUS_PANEL; r++) {
-        if (type == LOCUS_F32) w[r] = floats[r];
-        if (type == LOCUS_F16) w[r] = locus_half_to_float(halves[r]);
-        if (type == LOCUS_BF16) w[r] = locus_bfloat_to_float(halves[r]);
-    }
-}
-
-/* n_tile rows of activations, from row i on, times one panel of floats or halves. */
-INLINE void panel_floats(const struct locus_matmul *op, const void *panel, int p, int i, int n_tile,
-                         enum locus_tensor_type type)
-{
-    const size_t cols = (size_t)op->weight->cols;
-    const float *restrict x = op->in.x + (size_t)i * cols;
-    float chain[TILE][LOCUS_PANEL] = {{0}};
-    for (size_t c = 0; c < cols; c++) {
-        float w[LOCUS_PANEL];
-        load_lanes(w, panel, c, type);
-        for (int t = 0; t < n_tile; t++)
-            for (int r = 0; r < LOCUS_PANEL; r++)
-                chain[t][r] = fmaf(x[(size_t)t * cols + c], w[r], chain[t][r]);
-    }
-    for (int t = 0; t < n_tile; t++)
-        for (int r = 0; r < LOCUS_PANEL && p * LOCUS_PANEL + r < op->weight->rows; r++)
-            store(op, i + t, p * LOCUS_PANEL + r, chain[t][r]);
-}
-
-INLINE void matmul_floats(const struct locus_matmul *op, enum locus_tensor_type type, int first,
-                          int end)
-{
-    size_t panel_bytes = (size_t)op->weight->cols * LOCUS_PANEL * (type == LOCUS_F32 ? 4 : 2);
-    for (int p = first; p < end; p++) {
-        const void *panel = (const char *)op->weight->panels + (size_t)p * panel_bytes;
-        int i = 0;
-        for (; i + TILE <= op->n; i += TILE)
-            panel_floats(op, panel, p, i, TILE, type);
-        for (; i < op->n; i++)
-            panel_floats(op, panel, p, i, 1, type);
-    }
-}
-
-/* Integer dots of 32 columns of 16 rows with one block of activations: exact in any order. */
-INLINE void dots_q8(int32_t *dots, const struct locus_q8_panel *block, const int8_t *q)
-{
-    for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
-        dots[r] = 0;
-    for (int c = 0; c < LOCUS_BLOCK; c++)
-        for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
-            dots[r] += block->q[c / 4][r][c % 4] * q[c];
-}
-
-INLINE void dots_q4(int32_t *dots, const struct locus_q4_panel *block, const int8_t *q)
-{
-    for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
-        dots[r] = 0;
-    for (int c = 0; c < LOCUS_BLOCK / 2; c++)
-        for (int r = 0; r < LOCUS_QUANT_PANEL; r++) {
-            int byte = block->q[c / 4][r][c % 4];
-            dots[r] += ((byte & 15) - 8) * q[c] + ((byte >> 4) - 8) * q[c + LOCUS_BLOCK / 2];
-        }
-}
-
-/* A chain has one multiply-add a block: dot times (scale of the weights x that of activations). */
-INLINE void matmul_quants(const struct locus_matmul *op, enum locus_tensor_type type, int first,
-                          int end)
-{
-    const size_t blocks = (size_t)op->weight->cols / LOCUS_BLOCK;
-    const struct locus_q8_panel *q8 = op->weight->panels;
-    const struct locus_q4_panel *q4 = op->weight->panels;
-    for (int p = first; p < end; p++)
-        for (int i = 0; i < op->n; i++) {
-            float chain[LOCUS_QUANT_PANEL] = {0};
-            for (size_t b = 0; b < blocks; b++) {
-                size_t at = (size_t)p * blocks + b, in = (size_t)i * blocks + b;
-                const uint16_t *scales = type == LOCUS_Q8_0 ? q8[at].scale : q4[at].scale;
-                int32_t dots[LOCUS_QUANT_PANEL];
-                if (type == LOCUS_Q8_0)
-                    dots_q8(dots, &q8[at], op->in.q + in * LOCUS_BLOCK);
-                else
-                    dots_q4(dots, &q4[at], op->in.q + in * LOCUS_BLOCK);
-                for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
-                    chain[r] = fmaf((float)dots[r],
-                                    locus_half_to_float(scales[r]) * op->in.scales[in], chain[r]);
-            }
-            int row = p * LOCUS_QUANT_PANEL;
-            for (int r = 0; r < LOCUS_QUANT_PANEL && row + r < op->weight->rows; r++)
-                store(op, i, row + r, chain[r]);
-        }
-}
-
-static void matmul(const struct locus_matmul *op, int thread, int n_threads)
-{
-    int first, end;
-    locus_threads_share(locus_weight_n_panels(op->weight), thread, n_threads, &first, &end);
-    switch (op->weight->type) {
-    case LOCUS_F32:
-        matmul_floats(op, LOCUS_F32, first, end);
-        break;
-    case LOCUS_F16:
-        matmul_floats(op, LOCUS_F16, first, end);
-        break;
-    case LOCUS_BF16:
-        matmul_floats(op, LOCUS_BF16, first, end);
-        break;
-    case LOCUS_Q8_0:
-        matmul_quants(op, LOCUS_Q8_0, first, end);
-        break;
-    case LOCUS_Q4_0:
-        matmul_quants(op, LOCUS_Q4_0, first, end);
-        break;
+    for (int b = 0; b < n_cols / LOCUS_BLOCK; b++) {
+        struct locus_activation_block *block = &blocks[b];
+        block->scale = locus_quantize_block(block->q, x + (size_t)b * LOCUS_BLOCK);
+        int32_t sum = 0;
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            sum += block->q[i];
+        block->minus_8_sums = -8 * sum;
+        block->minus_128_sums = -128 * sum;
     }
 }
 
@@ -360,13 +245,4 @@ static float sum_exp(const float *x, int n, float *max)
     return tree_sum(sums);
 }
 
-const struct locus_kernels KERNEL_SET = {
-    .name = KERNEL_NAME,
-    .matmul = matmul,
-    .norm = norm,
-    .activate = activate,
-    .scores = scores,
-    .mix = mix,
-    .sum_exp = sum_exp,
-    .finish = finish,
-};
+#endif

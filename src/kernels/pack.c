@@ -3,24 +3,6 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 
-/* Bytes of a panel. */
-static size_t panel_bytes(enum locus_tensor_type type, int cols)
-{
-    size_t n = (size_t)cols;
-    switch (type) {
-    case LOCUS_F32:
-        return n * LOCUS_PANEL * 4;
-    case LOCUS_F16:
-    case LOCUS_BF16:
-        return n * LOCUS_PANEL * 2;
-    case LOCUS_Q8_0:
-        return n / LOCUS_BLOCK * sizeof(struct locus_q8_panel);
-    case LOCUS_Q4_0:
-        return n / LOCUS_BLOCK * sizeof(struct locus_q4_panel);
-    }
-    return 0;
-}
-
 static size_t row_bytes(enum locus_tensor_type type, int cols)
 {
     const struct locus_tensor_type_info *info = locus_tensor_type_find((uint32_t)type);
@@ -40,11 +22,16 @@ static void pack_lane(const struct locus_weight *weight, void *panel, int lane, 
         const float *in = row;
         for (size_t c = 0; c < cols; c++)
             out[c * LOCUS_PANEL + (size_t)lane] = in[c];
-    } else if (weight->type == LOCUS_F16 || weight->type == LOCUS_BF16) {
+    } else if (weight->type == LOCUS_F16) {
         uint16_t *out = panel;
         const uint16_t *in = row;
         for (size_t c = 0; c < cols; c++)
             out[c * LOCUS_PANEL + (size_t)lane] = in[c];
+    } else if (weight->type == LOCUS_BF16) {
+        uint16_t *out = panel;
+        const uint16_t *in = row;
+        for (size_t c = 0; c < cols; c++)
+            out[(c / 2 * LOCUS_PANEL + (size_t)lane) * 2 + c % 2] = in[c];
     } else if (weight->type == LOCUS_Q8_0) {
         struct locus_q8_panel *out = panel;
         const struct locus_q8_0 *in = row;
@@ -72,8 +59,8 @@ static void pack_share(void *context, int thread, int n_threads)
     int lanes = locus_panel_rows(weight->type), first, end;
     locus_threads_share(locus_weight_n_panels(weight), thread, n_threads, &first, &end);
     for (int p = first; p < end; p++) {
-        unsigned char *panel =
-            (unsigned char *)weight->panels + (size_t)p * panel_bytes(weight->type, weight->cols);
+        unsigned char *panel = (unsigned char *)weight->panels +
+                               (size_t)p * locus_panel_bytes(weight->type, weight->cols);
         for (int lane = 0; lane < lanes && p * lanes + lane < weight->rows; lane++) {
             int r = p * lanes + lane;
             size_t stored = (size_t)source->first +
@@ -91,7 +78,7 @@ enum locus_status locus_weight_pack(struct locus_weight *weight, enum locus_tens
 {
     *weight = (struct locus_weight){.type = type, .rows = rows, .cols = cols};
     weight->panels =
-        locus_aligned_zalloc((size_t)locus_weight_n_panels(weight), panel_bytes(type, cols));
+        locus_aligned_zalloc((size_t)locus_weight_n_panels(weight), locus_panel_bytes(type, cols));
     if (!weight->panels) return locus_fail_memory(error, locus_weight_bytes(weight));
     locus_threads_run(n_threads, pack_share, &(struct packing){weight, source});
     return LOCUS_OK;
@@ -105,14 +92,14 @@ void locus_weight_free(struct locus_weight *weight)
 
 size_t locus_weight_bytes(const struct locus_weight *weight)
 {
-    return (size_t)locus_weight_n_panels(weight) * panel_bytes(weight->type, weight->cols);
+    return (size_t)locus_weight_n_panels(weight) * locus_panel_bytes(weight->type, weight->cols);
 }
 
 void locus_weight_row(const struct locus_weight *weight, int row, float *out)
 {
     const int lanes = locus_panel_rows(weight->type), lane = row % lanes;
     const void *panel = (const unsigned char *)weight->panels +
-                        (size_t)(row / lanes) * panel_bytes(weight->type, weight->cols);
+                        (size_t)(row / lanes) * locus_panel_bytes(weight->type, weight->cols);
     const float *floats = panel;
     const uint16_t *halves = panel;
     const struct locus_q8_panel *q8 = panel;
@@ -128,7 +115,8 @@ void locus_weight_row(const struct locus_weight *weight, int row, float *out)
             out[c] = locus_half_to_float(halves[at]);
             break;
         case LOCUS_BF16:
-            out[c] = locus_bfloat_to_float(halves[at]);
+            out[c] = locus_bfloat_to_float(
+                halves[(size_t)(c / 2 * LOCUS_PANEL + lane) * 2 + (size_t)(c % 2)]);
             break;
         case LOCUS_Q8_0:
             out[c] = locus_half_to_float(q8[b].scale[lane]) * (float)q8[b].q[j / 4][lane][j % 4];

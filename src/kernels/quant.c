@@ -1,8 +1,6 @@
 /* Number formats: see quant.h. */
 #include "kernels/quant.h"
 
-#include <math.h>
-
 void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type type, size_t n_values)
 {
     const struct locus_q8_0 *q8 = row;
@@ -39,24 +37,6 @@ void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type ty
 
 void locus_quantize_row(int8_t *q, float *scales, const float *x, size_t n_values)
 {
-    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++, x += LOCUS_BLOCK, q += LOCUS_BLOCK) {
-        /* As bits, magnitudes are ordered like integers, and a NaN is the largest of all. */
-        uint32_t largest = 0;
-        for (int i = 0; i < LOCUS_BLOCK; i++) {
-            uint32_t magnitude = locus_bits_of(x[i]) & 0x7FFFFFFFu;
-            largest = magnitude > largest ? magnitude : largest;
-        }
-        float m = locus_float_of(largest), inverse = 127.0f / m;
-        if (!isfinite(m)) {
-            scales[b] = m;
-            memset(q, 0, LOCUS_BLOCK);
-        } else if (!isfinite(inverse)) {
-            scales[b] = 0;
-            memset(q, 0, LOCUS_BLOCK);
-        } else {
-            scales[b] = m / 127.0f;
-            for (int i = 0; i < LOCUS_BLOCK; i++)
-                q[i] = (int8_t)rintf(x[i] * inverse);
-        }
-    }
+    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
+        scales[b] = locus_quantize_block(q + b * LOCUS_BLOCK, x + b * LOCUS_BLOCK);
 }

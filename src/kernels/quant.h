@@ -6,6 +6,7 @@
 #ifndef LOCUS_KERNELS_QUANT_H
 #define LOCUS_KERNELS_QUANT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -81,10 +82,30 @@ void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type ty
  * value past the range of halves becomes infinite: callers refuse it before. */
 void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, size_t n_values);
 
-/* Activations in blocks of 32, by one exact rule: with m the largest magnitude of the block, the
- * scale is m / 127 and q = x * (127 / m) to nearest, ties to even. Where 127 / m is not finite (m
- * is 0 or next to it) both are 0; where m isn't, q is 0 and the scale m, which carries an infinity
- * or a NaN to the result. n_values is a multiple of 32. */
+/* 32 activations by one exact rule: with m the largest magnitude, the scale is m / 127 and q = x *
+ * (127 / m) to nearest, ties to even. Where 127 / m is not finite (m is 0 or next to it) both are
+ * 0; where m isn't, q is 0 and the scale m, which carries an infinity or a NaN to the result.
+ * Returns the scale. */
+static inline float locus_quantize_block(int8_t q[LOCUS_BLOCK], const float x[LOCUS_BLOCK])
+{
+    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    const uint32_t infinity = 0x7F800000u;
+    /* As bits, magnitudes are ordered like integers, and a NaN is the largest of all. */
+    int32_t largest = 0;
+    for (int i = 0; i < LOCUS_BLOCK; i++) {
+        int32_t magnitude = (int32_t)(locus_bits_of(x[i]) & 0x7FFFFFFFu);
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    float m = locus_float_of((uint32_t)largest), inverse = 127.0f / m;
+    bool none = (uint32_t)largest >= infinity || locus_bits_of(inverse) >= infinity;
+    for (int i = 0; i < LOCUS_BLOCK; i++) {
+        uint32_t rounded = locus_bits_of(x[i] * inverse + shift);
+        q[i] = none ? 0 : (int8_t)(uint8_t)rounded;
+    }
+    return (uint32_t)largest >= infinity ? m : none ? 0 : m / 127.0f;
+}
+
+/* Blocks of n_values, a multiple of 32: q[n_values], scales[n_values / 32]. */
 void locus_quantize_row(int8_t *q, float *scales, const float *x, size_t n_values);
 
 #endif

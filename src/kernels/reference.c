@@ -1,4 +1,143 @@
 /* The oracle: the operations in plain C for any CPU. Every other set gives these bits. */
-#define KERNEL_SET locus_kernels_reference
-#define KERNEL_NAME "reference"
 #include "kernels/lanes.h"
+#include "kernels/share.h"
+
+enum { TILE = 4 }; /* rows of activations that share a pass over a panel */
+
+/* One result: the chain, plus bias, stored or added to what is there. */
+INLINE void store(const struct locus_matmul *op, int i, int row, float chain)
+{
+    float *out = op->out + (size_t)i * (size_t)op->weight->rows + row;
+    float result = op->bias ? chain + op->bias[row] : chain;
+    *out = op->add ? *out + result : result;
+}
+
+/* The 32 weights of one column of a panel as floats. */
+INLINE void load_lanes(float *w, const void *panel, size_t column, enum locus_tensor_type type)
+{
+    const float *floats = (const float *)panel + column * LOCUS_PANEL;
+    const uint16_t *halves = (const uint16_t *)panel + column * LOCUS_PANEL;
+    const uint16_t *pairs = (const uint16_t *)panel + column / 2 * LOCUS_PANEL * 2 + column % 2;
+    for (int r = 0; r < LOCUS_PANEL; r++) {
+        if (type == LOCUS_F32) w[r] = floats[r];
+        if (type == LOCUS_F16) w[r] = locus_half_to_float(halves[r]);
+        if (type == LOCUS_BF16) w[r] = locus_bfloat_to_float(pairs[2 * r]);
+    }
+}
+
+/* n_tile rows of activations, from row i on, times one panel of floats or halves. */
+INLINE void panel_floats(const struct locus_matmul *op, const void *panel, int p, int i, int n_tile,
+                         enum locus_tensor_type type)
+{
+    const size_t cols = (size_t)op->weight->cols;
+    const float *restrict x = op->in.x + (size_t)i * cols;
+    float chain[TILE][LOCUS_PANEL] = {{0}};
+    for (size_t c = 0; c < cols; c++) {
+        float w[LOCUS_PANEL];
+        load_lanes(w, panel, c, type);
+        for (int t = 0; t < n_tile; t++)
+            for (int r = 0; r < LOCUS_PANEL; r++)
+                chain[t][r] = fmaf(x[(size_t)t * cols + c], w[r], chain[t][r]);
+    }
+    for (int t = 0; t < n_tile; t++)
+        for (int r = 0; r < LOCUS_PANEL && p * LOCUS_PANEL + r < op->weight->rows; r++)
+            store(op, i + t, p * LOCUS_PANEL + r, chain[t][r]);
+}
+
+INLINE void matmul_floats(const struct locus_matmul *op, enum locus_tensor_type type,
+                          struct locus_share share)
+{
+    size_t panel_bytes = locus_panel_bytes(type, op->weight->cols);
+    for (int p = share.first; p < share.end; p++) {
+        const void *panel = (const char *)op->weight->panels + (size_t)p * panel_bytes;
+        int i = share.row;
+        for (; i + TILE <= share.row_end; i += TILE)
+            panel_floats(op, panel, p, i, TILE, type);
+        for (; i < share.row_end; i++)
+            panel_floats(op, panel, p, i, 1, type);
+    }
+}
+
+/* Integer dots of 32 columns of 16 rows with one block of activations: exact in any order. */
+INLINE void dots_q8(int32_t *dots, const struct locus_q8_panel *block, const int8_t *q)
+{
+    for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+        dots[r] = 0;
+    for (int c = 0; c < LOCUS_BLOCK; c++)
+        for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+            dots[r] += block->q[c / 4][r][c % 4] * q[c];
+}
+
+INLINE void dots_q4(int32_t *dots, const struct locus_q4_panel *block, const int8_t *q)
+{
+    for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+        dots[r] = 0;
+    for (int c = 0; c < LOCUS_BLOCK / 2; c++)
+        for (int r = 0; r < LOCUS_QUANT_PANEL; r++) {
+            int byte = block->q[c / 4][r][c % 4];
+            dots[r] += ((byte & 15) - 8) * q[c] + ((byte >> 4) - 8) * q[c + LOCUS_BLOCK / 2];
+        }
+}
+
+/* A chain has one multiply-add a block: dot times (scale of the weights x that of activations). */
+INLINE void matmul_quants(const struct locus_matmul *op, enum locus_tensor_type type,
+                          struct locus_share share)
+{
+    const size_t blocks = (size_t)op->weight->cols / LOCUS_BLOCK;
+    const struct locus_q8_panel *q8 = op->weight->panels;
+    const struct locus_q4_panel *q4 = op->weight->panels;
+    for (int p = share.first; p < share.end; p++)
+        for (int i = share.row; i < share.row_end; i++) {
+            float chain[LOCUS_QUANT_PANEL] = {0};
+            for (size_t b = 0; b < blocks; b++) {
+                size_t at = (size_t)p * blocks + b;
+                const struct locus_activation_block *in = &op->in.blocks[(size_t)i * blocks + b];
+                const uint16_t *scales = type == LOCUS_Q8_0 ? q8[at].scale : q4[at].scale;
+                int32_t dots[LOCUS_QUANT_PANEL];
+                if (type == LOCUS_Q8_0)
+                    dots_q8(dots, &q8[at], in->q);
+                else
+                    dots_q4(dots, &q4[at], in->q);
+                for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+                    chain[r] =
+                        fmaf((float)dots[r], locus_half_to_float(scales[r]) * in->scale, chain[r]);
+            }
+            int row = p * LOCUS_QUANT_PANEL;
+            for (int r = 0; r < LOCUS_QUANT_PANEL && row + r < op->weight->rows; r++)
+                store(op, i, row + r, chain[r]);
+        }
+}
+
+static void matmul(const struct locus_matmul *op, int thread, int n_threads)
+{
+    const struct locus_share share = locus_share_of(op, thread, n_threads);
+    switch (op->weight->type) {
+    case LOCUS_F32:
+        matmul_floats(op, LOCUS_F32, share);
+        break;
+    case LOCUS_F16:
+        matmul_floats(op, LOCUS_F16, share);
+        break;
+    case LOCUS_BF16:
+        matmul_floats(op, LOCUS_BF16, share);
+        break;
+    case LOCUS_Q8_0:
+        matmul_quants(op, LOCUS_Q8_0, share);
+        break;
+    case LOCUS_Q4_0:
+        matmul_quants(op, LOCUS_Q4_0, share);
+        break;
+    }
+}
+
+const struct locus_kernels locus_kernels_reference = {
+    .name = "reference",
+    .matmul = matmul,
+    .quantize = quantize,
+    .norm = norm,
+    .activate = activate,
+    .scores = scores,
+    .mix = mix,
+    .sum_exp = sum_exp,
+    .finish = finish,
+};

@@ -1,0 +1,99 @@
+/* AVX2 behind the names that tiles.h is written in: 8 lanes, 16 registers. */
+#ifndef LOCUS_KERNELS_SIMD_AVX2_H
+#define LOCUS_KERNELS_SIMD_AVX2_H
+
+#include <immintrin.h>
+
+#include "kernels/share.h"
+
+typedef __m256 vec;
+typedef __m256i ivec;
+
+enum {
+    VEC_LANES = 8,
+    TILE_ROWS = 6, /* 6 rows x 2 vectors: 12 accumulators */
+    TILE_VECS = 2
+};
+
+INLINE vec vec_load(const float *at)
+{
+    return _mm256_loadu_ps(at);
+}
+
+INLINE void vec_store(float *at, vec value)
+{
+    _mm256_storeu_ps(at, value);
+}
+
+INLINE vec vec_set(float value)
+{
+    return _mm256_set1_ps(value);
+}
+
+INLINE vec vec_add(vec a, vec b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+INLINE vec vec_mul(vec a, vec b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+INLINE vec vec_of_ints(ivec ints)
+{
+    return _mm256_cvtepi32_ps(ints);
+}
+
+INLINE vec vec_of_halves(const uint16_t *at)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+
+/* One of each pair of bfloat16 (pairs[lane][2]). */
+INLINE vec vec_of_bfloats(const uint16_t *pairs, int which)
+{
+    __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)pairs);
+    return _mm256_castsi256_ps(which ? _mm256_and_si256(both, _mm256_set1_epi32(-65536))
+                                     : _mm256_slli_epi32(both, 16));
+}
+
+/* ---- integer dots of four columns --------------------------------------------------------- */
+
+/* Bytes of four columns, a row a lane, from `lane` on: Q8_0 signed, Q4_0 0 to 15 (8 too many). */
+INLINE ivec quants_load(enum locus_tensor_type type, const void *block, int group, int lane)
+{
+    const struct locus_q8_panel *q8 = block;
+    const struct locus_q4_panel *q4 = block;
+    if (type == LOCUS_Q8_0)
+        return _mm256_loadu_si256((const __m256i *)(const void *)q8->q[group][lane]);
+    __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)q4->q[group % 4][lane]);
+    if (group >= 4) both = _mm256_srli_epi16(both, 4);
+    return _mm256_and_si256(both, _mm256_set1_epi8(15));
+}
+
+/* What a block's dots start from: Q4_0 takes back the 8 too many. */
+INLINE ivec quants_start(enum locus_tensor_type type, const struct locus_activation_block *in)
+{
+    return _mm256_set1_epi32(type == LOCUS_Q8_0 ? 0 : in->minus_8_sums);
+}
+
+/* vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits, saturating. It doesn't
+ * here: |w| <= 128 with the sign moved to the activation makes 2 * 128 * 127 = 32,512 at most. */
+INLINE ivec quants_dot(enum locus_tensor_type type, ivec dots, ivec w, const int8_t *q)
+{
+    int four;
+    memcpy(&four, q, sizeof four);
+    __m256i x = _mm256_set1_epi32(four);
+    __m256i pairs = type == LOCUS_Q8_0
+                        ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+                        : _mm256_maddubs_epi16(w, x);
+    return _mm256_add_epi32(dots, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* AVX-512 behind the names that tiles.h is written in: 16 lanes, 32 registers. */
+#ifndef LOCUS_KERNELS_SIMD_AVX512_H
+#define LOCUS_KERNELS_SIMD_AVX512_H
+
+#include <immintrin.h>
+
+#include "kernels/share.h"
+
+typedef __m512 vec;
+typedef __m512i ivec;
+
+enum {
+    VEC_LANES = 16,
+    TILE_ROWS = 12, /* 12 rows x 2 vectors: 24 accumulators */
+    TILE_VECS = 2
+};
+
+INLINE vec vec_load(const float *at)
+{
+    return _mm512_loadu_ps(at);
+}
+
+INLINE void vec_store(float *at, vec value)
+{
+    _mm512_storeu_ps(at, value);
+}
+
+INLINE vec vec_set(float value)
+{
+    return _mm512_set1_ps(value);
+}
+
+INLINE vec vec_add(vec a, vec b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+INLINE vec vec_mul(vec a, vec b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+INLINE vec vec_of_ints(ivec ints)
+{
+    return _mm512_cvtepi32_ps(ints);
+}
+
+INLINE vec vec_of_halves(const uint16_t *at)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
+/* One of each pair of bfloat16 (pairs[lane][2]). */
+INLINE vec vec_of_bfloats(const uint16_t *pairs, int which)
+{
+    __m512i both = _mm512_loadu_si512(pairs);
+    return _mm512_castsi512_ps(which ? _mm512_and_si512(both, _mm512_set1_epi32(-65536))
+                                     : _mm512_slli_epi32(both, 16));
+}
+
+#endif
