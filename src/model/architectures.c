@@ -6,49 +6,6 @@
 
 #include "model/model.h"
 
-/* ---- position SPECs of families that don't spell theirs out ------------------------------- */
-
-static enum locus_status position_fixed(const char *spec, struct locus_config *config)
-{
-    snprintf(config->position, sizeof config->position, "%s", spec);
-    return LOCUS_OK;
-}
-
-static enum locus_status position_learned(const struct locus_checkpoint *checkpoint,
-                                          struct locus_config *config, locus_error *error)
-{
-    (void)checkpoint, (void)error;
-    return position_fixed("learned", config);
-}
-
-static enum locus_status position_none(const struct locus_checkpoint *checkpoint,
-                                       struct locus_config *config, locus_error *error)
-{
-    (void)checkpoint, (void)error;
-    return position_fixed("none", config);
-}
-
-/* GGUF's llama files rotate adjacent pairs (their q and k rows are permuted for it). */
-static enum locus_status position_llama(const struct locus_checkpoint *checkpoint,
-                                        struct locus_config *config, locus_error *error)
-{
-    int64_t dim = config->head_dim;
-    double base = 10000;
-    const char *scaling = NULL;
-    size_t n_scaling = 0;
-    locus_checkpoint_int(checkpoint, "llama.rope.dimension_count", &dim);
-    locus_checkpoint_float(checkpoint, "llama.rope.freq_base", &base);
-    if (locus_checkpoint_string(checkpoint, "llama.rope.scaling.type", &scaling, &n_scaling) &&
-        !(n_scaling == 4 && !memcmp(scaling, "none", 4)))
-        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-                          "%s: llama.rope.scaling.type is \"%.*s\", expected none",
-                          locus_checkpoint_path(checkpoint), (int)(n_scaling < 40 ? n_scaling : 40),
-                          scaling);
-    snprintf(config->position, sizeof config->position, "rope:pairs=adjacent,dim=%lld,base=%.17g",
-             (long long)dim, base);
-    return LOCUS_OK;
-}
-
 /* ---- the table ---------------------------------------------------------------------------- */
 
 static const struct locus_architecture table[] = {
@@ -56,20 +13,43 @@ static const struct locus_architecture table[] = {
         .name = "gpt2",
         .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_GELU_TANH},
         .epsilon_key = "attention.layer_norm_epsilon",
-        .position = position_learned,
+        .position = locus_family_learned,
     },
     {
+        /* q and k rows are permuted so that adjacent pairs rotate. */
         .name = "llama",
         .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
         .epsilon_key = "attention.layer_norm_rms_epsilon",
-        .position = position_llama,
+        .position = locus_family_rope_adjacent,
+    },
+    {
+        .name = "gptneox",
+        .defaults = {.norm = LOCUS_LAYERNORM,
+                     .activation = LOCUS_GELU_ERF,
+                     .parallel_residual = true},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = locus_family_rope_half,
+    },
+    {
+        .name = "bloom",
+        .defaults = {.norm = LOCUS_LAYERNORM,
+                     .activation = LOCUS_GELU_TANH,
+                     .embedding_norm = true},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = locus_family_alibi,
+    },
+    {
+        .name = "mpt",
+        .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_GELU_ERF},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = locus_family_alibi_or_learned,
     },
     {
         .name = "locus",
         .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_GELU_TANH},
         .epsilon_key = "norm_epsilon",
         .spelled_out = true,
-        .position = position_none,
+        .position = locus_family_none,
     },
 };
 
@@ -200,7 +180,7 @@ static enum locus_status read_position(struct reader *reader, struct locus_confi
     const char *spec;
     size_t n_bytes;
     if (!locus_checkpoint_has(reader->checkpoint, "locus.position"))
-        return architecture->position(reader->checkpoint, config, reader->error);
+        return architecture->position(reader->checkpoint, reader->family, config, reader->error);
     if (!locus_checkpoint_string(reader->checkpoint, "locus.position", &spec, &n_bytes) ||
         n_bytes >= sizeof config->position || memchr(spec, '\0', n_bytes))
         return locus_fail(reader->error, LOCUS_ERROR_FORMAT,
@@ -295,7 +275,9 @@ enum locus_status locus_config_read(struct locus_config *config,
     enum locus_status status = read_shape(&reader, config);
     if (status) return status;
     config->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
-    if ((status = read_float(&reader, architecture->epsilon_key, 0, &config->norm_epsilon)))
+    if ((status = read_float(&reader, architecture->epsilon_key, 0, &config->norm_epsilon)) ||
+        (status = read_float(&reader, "attention.clamp_kqv", 0, &config->clip_qkv)) ||
+        (status = read_bool(&reader, "use_parallel_residual", &config->parallel_residual)))
         return status;
     if (architecture->spelled_out && (status = read_spelled_out(&reader, config))) return status;
     return read_position(&reader, config, architecture);

@@ -40,10 +40,30 @@ struct locus_architecture {
     struct locus_config defaults;
     const char *epsilon_key;
     bool spelled_out; /* every key of struct locus_config may be in the metadata */
-    /* Writes the SPEC of the family's standard metadata. */
-    enum locus_status (*position)(const struct locus_checkpoint *checkpoint,
+    /* Writes the SPEC that the family's standard metadata tells; config's shape is read already. */
+    enum locus_status (*position)(const struct locus_checkpoint *checkpoint, const char *family,
                                   struct locus_config *config, locus_error *error);
 };
+
+/* Values of `position` above: a scheme for the whole family, or one its metadata parametrises. */
+enum locus_status locus_family_none(const struct locus_checkpoint *checkpoint, const char *family,
+                                    struct locus_config *config, locus_error *error);
+enum locus_status locus_family_learned(const struct locus_checkpoint *checkpoint,
+                                       const char *family, struct locus_config *config,
+                                       locus_error *error);
+/* rope.dimension_count, rope.freq_base, rope.scaling.*, by the family's pairs */
+enum locus_status locus_family_rope_adjacent(const struct locus_checkpoint *checkpoint,
+                                             const char *family, struct locus_config *config,
+                                             locus_error *error);
+enum locus_status locus_family_rope_half(const struct locus_checkpoint *checkpoint,
+                                         const char *family, struct locus_config *config,
+                                         locus_error *error);
+enum locus_status locus_family_alibi(const struct locus_checkpoint *checkpoint, const char *family,
+                                     struct locus_config *config, locus_error *error);
+/* attention.max_alibi_bias above 0, else a table */
+enum locus_status locus_family_alibi_or_learned(const struct locus_checkpoint *checkpoint,
+                                                const char *family, struct locus_config *config,
+                                                locus_error *error);
 
 /* The table's row for general.architecture, or NULL with the families that are known. */
 const struct locus_architecture *locus_architecture_find(const struct locus_checkpoint *checkpoint,

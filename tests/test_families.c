@@ -1,0 +1,213 @@
+/* Families of checkpoints whose position scheme follows from standard GGUF metadata: the SPEC that
+ * is derived, and the bits of a checkpoint that spells the same decoder out.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "locus.h"
+#include "testing.h"
+#include "variant.h"
+
+static void set_text(struct variant *variant, const char *key, const char *value)
+{
+    locus_writer_string(variant_writer(variant), key, value, strlen(value));
+}
+
+static void set_number(struct variant *variant, const char *key, double value)
+{
+    locus_writer_f32(variant_writer(variant), key, (float)value);
+}
+
+/* ---- SPECs -------------------------------------------------------------------------------- */
+
+static const float factors[4] = {1, 1, 2, 4};
+
+static void plain(struct variant *variant)
+{
+    (void)variant;
+}
+
+static void none(struct variant *variant)
+{
+    set_text(variant, "llama.rope.scaling.type", "none");
+    set_number(variant, "llama.rope.scaling.factor", 4);
+}
+
+static void linear(struct variant *variant)
+{
+    set_text(variant, "llama.rope.scaling.type", "linear");
+    set_number(variant, "llama.rope.scaling.factor", 4);
+}
+
+static void factor_alone(struct variant *variant)
+{
+    set_number(variant, "llama.rope.scale_linear", 2);
+}
+
+static void yarn(struct variant *variant)
+{
+    set_text(variant, "llama.rope.scaling.type", "yarn");
+    set_number(variant, "llama.rope.scaling.factor", 4);
+    locus_writer_u32(variant_writer(variant), "llama.rope.scaling.original_context_length", 32);
+    set_number(variant, "llama.rope.scaling.yarn_beta_fast", 16);
+}
+
+/* The file's attn_factor multiplies the paper's 0.1 ln 4 + 1. */
+static void yarn_factor(struct variant *variant)
+{
+    set_text(variant, "llama.rope.scaling.type", "yarn");
+    set_number(variant, "llama.rope.scaling.factor", 4);
+    set_number(variant, "llama.rope.scaling.attn_factor", 0.5);
+}
+
+static void longrope(struct variant *variant)
+{
+    set_text(variant, "llama.rope.scaling.type", "longrope");
+    locus_writer_u32(variant_writer(variant), "llama.rope.scaling.original_context_length", 32);
+    set_number(variant, "llama.rope.scaling.attn_factor", 1.25);
+    variant_add(variant, "rope_factors_short.weight", LOCUS_F32, 0, 4, factors);
+    variant_add(variant, "rope_factors_long.weight", LOCUS_F32, 0, 4, factors);
+}
+
+static const struct scaling {
+    void (*change)(struct variant *variant);
+    const char *position;
+} scalings[] = {
+    {plain, "rope:pairs=adjacent,dim=8,base=5000"},
+    {none, "rope:pairs=adjacent,dim=8,base=5000"},
+    {linear, "rope:pairs=adjacent,dim=8,base=5000,scaling=linear,factor=4"},
+    {factor_alone, "rope:pairs=adjacent,dim=8,base=5000,scaling=linear,factor=2"},
+    {yarn, "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=32,beta_fast=16"},
+    {yarn_factor, "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=64,"
+                  "attn_factor=0.569314718"},
+    {longrope, "rope:pairs=adjacent,dim=8,base=5000,scaling=longrope,factor=2,trained=32,"
+               "attn_factor=1.25"},
+};
+
+START_TEST(scalings_are_read_from_the_metadata)
+{
+    const struct scaling *scaling = &scalings[_i];
+    struct variant *variant = variant_begin(testing_golden("llama-adjacent.gguf"));
+    scaling->change(variant);
+    locus_error error;
+    locus_model *model = locus_model_open(variant_finish(variant), &error);
+    ck_assert_msg(model != NULL, "%s", error.message);
+    ck_assert_str_eq(locus_model_info_get(model).position, scaling->position);
+    locus_session *session = locus_session_create(model, NULL, &error);
+    ck_assert_msg(session != NULL, "%s", error.message);
+    locus_session_free(session);
+    locus_model_free(model);
+}
+END_TEST
+
+START_TEST(unknown_scaling_is_refused)
+{
+    struct variant *variant = variant_begin(testing_golden("llama-adjacent.gguf"));
+    set_text(variant, "llama.rope.scaling.type", "longrope");
+    locus_error error;
+    ck_assert_ptr_null(locus_model_open(variant_finish(variant), &error));
+    ck_assert_msg(strstr(error.message, "llama.rope.scaling.type is \"longrope\", expected none, "
+                                        "linear or yarn, or the tensor rope_factors_long.weight"),
+                  "%s", error.message);
+}
+END_TEST
+
+/* ---- families ----------------------------------------------------------------------------- */
+
+static void bloom(struct variant *variant)
+{
+    variant_drop(variant, "locus.embedding_norm");
+}
+
+static void mpt(struct variant *variant)
+{
+    variant_drop(variant, "locus.attention.clip_qkv");
+    set_number(variant, "mpt.attention.clamp_kqv", 1);
+    set_number(variant, "mpt.attention.max_alibi_bias", 16);
+}
+
+static void gptneox(struct variant *variant)
+{
+    variant_drop(variant, "locus.parallel_residual");
+    locus_writer_bool(variant_writer(variant), "gptneox.use_parallel_residual", true);
+    locus_writer_u32(variant_writer(variant), "gptneox.rope.dimension_count", 4);
+}
+
+static const struct family {
+    const char *name, *golden, *position;
+    void (*change)(struct variant *variant);
+    int n_embd, n_head, n_ff;
+} families[] = {
+    {"bloom", "bloom-alibi.gguf", "alibi:max_bias=8", bloom, 32, 4, 128},
+    {"mpt", "mpt-alibi.gguf", "alibi:max_bias=16", mpt, 36, 6, 144},
+    {"gptneox", "neox-parallel.gguf", "rope:pairs=half,dim=4,base=10000", gptneox, 32, 4, 96},
+};
+
+enum { N_TOKENS = 20, N_VOCAB = 80 };
+
+static void set_count(struct variant *variant, const char *family, const char *key, int value)
+{
+    char theirs[64];
+    snprintf(theirs, sizeof theirs, "%s.%s", family, key);
+    locus_writer_u32(variant_writer(variant), theirs, (uint32_t)value);
+}
+
+/* The model's logits [N_TOKENS, N_VOCAB]. */
+static void run(const char *path, const char *position, float *logits)
+{
+    locus_error error;
+    int32_t tokens[N_TOKENS];
+    for (int i = 0; i < N_TOKENS; i++)
+        tokens[i] = 7 * i % N_VOCAB;
+    locus_model *model = locus_model_open(path, &error);
+    ck_assert_msg(model != NULL, "%s", error.message);
+    if (position) ck_assert_str_eq(locus_model_info_get(model).position, position);
+    const struct locus_session_params params = {.n_threads = 1};
+    locus_session *session = locus_session_create(model, &params, &error);
+    ck_assert_msg(session != NULL, "%s", error.message);
+    ck_assert_int_eq(locus_session_eval(session, tokens, N_TOKENS, logits, N_TOKENS, &error),
+                     LOCUS_OK);
+    locus_session_free(session);
+    locus_model_free(model);
+}
+
+START_TEST(family_gives_the_bits_of_what_it_stands_for)
+{
+    const struct family *family = &families[_i];
+    static float spelled_out[N_TOKENS * N_VOCAB], as_family[N_TOKENS * N_VOCAB];
+    run(testing_golden(family->golden), NULL, spelled_out);
+    struct variant *variant = variant_begin(testing_golden(family->golden));
+    static const char *const dropped[] = {
+        "general.architecture", "locus.position", "locus.norm",           "locus.activation",
+        "locus.norm_epsilon",   "locus.gated",    "locus.context_length", "locus.embedding_length"};
+    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
+        variant_drop(variant, dropped[i]);
+    char key[64];
+    set_text(variant, "general.architecture", family->name);
+    set_count(variant, family->name, "context_length", 64);
+    set_count(variant, family->name, "embedding_length", family->n_embd);
+    set_count(variant, family->name, "block_count", 2);
+    set_count(variant, family->name, "feed_forward_length", family->n_ff);
+    set_count(variant, family->name, "attention.head_count", family->n_head);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_epsilon", family->name);
+    set_number(variant, key, 1e-5);
+    family->change(variant);
+    run(variant_finish(variant), family->position, as_family);
+    ck_assert_msg(memcmp(spelled_out, as_family, sizeof as_family) == 0, "%s: the bits differ",
+                  family->name);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("families");
+    TCase *tests = tcase_create("metadata");
+    tcase_add_loop_test(tests, scalings_are_read_from_the_metadata, 0,
+                        sizeof scalings / sizeof *scalings);
+    tcase_add_test(tests, unknown_scaling_is_refused);
+    tcase_add_loop_test(tests, family_gives_the_bits_of_what_it_stands_for, 0,
+                        sizeof families / sizeof *families);
+    suite_add_tcase(suite, tests);
+    return testing_run(suite);
+}
