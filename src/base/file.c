@@ -49,6 +49,15 @@ void locus_file_drop(const struct locus_mapped_file *file, size_t offset, size_t
         madvise((void *)(uintptr_t)(file->bytes + first), end - first, MADV_DONTNEED);
 }
 
+/* A device, a pipe, or a name of one (/dev/stdout): a rename would put a file in its place. */
+static bool is_special(const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info)) return false;
+    if (S_ISLNK(info.st_mode)) return strncmp(path, "/dev/", 5) == 0;
+    return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
 enum locus_status locus_output_begin(struct locus_output_file *output, const char *path,
                                      locus_error *error)
 {
@@ -65,7 +74,10 @@ enum locus_status locus_output_begin(struct locus_output_file *output, const cha
     memcpy(output->path, path, length + 1);
     memcpy(output->temporary, path, length);
     memcpy(output->temporary + length, suffix, sizeof suffix);
-    int descriptor = mkstemp(output->temporary);
+    const bool special = is_special(path);
+    if (special) output->temporary[0] = '\0';
+    int descriptor =
+        special ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : mkstemp(output->temporary);
     if (descriptor < 0) {
         int reason = errno;
         output->temporary[0] = '\0';
@@ -73,9 +85,11 @@ enum locus_status locus_output_begin(struct locus_output_file *output, const cha
         return locus_fail(error, LOCUS_ERROR_IO, "%s: cannot be written: %s", path,
                           strerror(reason));
     }
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(descriptor, 0666 & ~mask);
+    if (!special) {
+        mode_t mask = umask(0);
+        umask(mask);
+        fchmod(descriptor, 0666 & ~mask);
+    }
     output->stream = fdopen(descriptor, "wb");
     if (!output->stream) {
         close(descriptor);
@@ -103,13 +117,15 @@ static void release(struct locus_output_file *output)
 
 enum locus_status locus_output_commit(struct locus_output_file *output, locus_error *error)
 {
-    int failed = fflush(output->stream) || fsync(fileno(output->stream)) ? errno : 0;
+    const bool renames = output->temporary[0] != '\0';
+    int failed = fflush(output->stream) ? errno : 0;
+    if (!failed && renames && fsync(fileno(output->stream))) failed = errno;
     if (fclose(output->stream) && !failed) failed = errno;
     output->stream = NULL;
-    if (!failed && rename(output->temporary, output->path)) failed = errno;
+    if (!failed && renames && rename(output->temporary, output->path)) failed = errno;
     enum locus_status status = LOCUS_OK;
     if (failed) {
-        unlink(output->temporary);
+        if (renames) unlink(output->temporary);
         status = locus_fail(error, LOCUS_ERROR_IO, "%s: write failed: %s", output->path,
                             strerror(failed));
     }

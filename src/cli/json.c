@@ -102,6 +102,12 @@ void locus_json_float(struct locus_json *json, const char *key, float value)
     locus_buffer_printf(json->out, "%s", text);
 }
 
+void locus_json_number(struct locus_json *json, const char *key, const char *number)
+{
+    begin_value(json, key);
+    locus_buffer_printf(json->out, "%s", number ? number : "null");
+}
+
 void locus_json_measure(struct locus_json *json, const char *key, double value)
 {
     begin_value(json, key);

@@ -21,6 +21,8 @@ void locus_json_int(struct locus_json *json, const char *key, int64_t value);
 void locus_json_unsigned(struct locus_json *json, const char *key, uint64_t value);
 /* The shortest decimal that reads back as the same float. */
 void locus_json_float(struct locus_json *json, const char *key, float value);
+/* A number as it is written; NULL: null. */
+void locus_json_number(struct locus_json *json, const char *key, const char *number);
 /* A measurement, to three decimals; no number at all is null. */
 void locus_json_measure(struct locus_json *json, const char *key, double value);
 void locus_json_bool(struct locus_json *json, const char *key, bool value);

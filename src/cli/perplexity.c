@@ -1,0 +1,357 @@
+/* locus perplexity: how well a model predicts texts.
+ *
+ *     options -> texts -> model, tokens -> session of the windows' length -> losses -> rows ->
+ *     table or JSON, files
+ *
+ * Every step returns false when the run is over, with the exit status in run->status.
+ */
+#include "cli/perplexity.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/session_options.h"
+#include "cli/table.h"
+#include "cli/talk.h"
+#include "experiment/setting.h"
+
+static const char command_name[] = "perplexity";
+
+#define FIELD(member) offsetof(struct locus_perplexity_options, member)
+
+static const struct locus_option table[] = {
+    {.name = "file",
+     .letter = 'f',
+     .type = LOCUS_OPTION_TEXTS,
+     .offset = FIELD(files),
+     .argument = "FILE",
+     .help = "a text to predict; -: standard input (repeats)"},
+    {.name = "length",
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(length),
+     .argument = "L",
+     .min = 1,
+     .max = INT_MAX,
+     .help = "tokens a window (default: the trained length)"},
+    {.name = "protocol",
+     .type = LOCUS_OPTION_CHOICE,
+     .offset = FIELD(protocol),
+     .argument = "NAME",
+     .fallback = "windows",
+     .choices = "windows|sliding|half",
+     .help = "windows, sliding or half, as below"},
+    {.name = "stride",
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(stride),
+     .argument = "S",
+     .min = 1,
+     .max = INT_MAX,
+     .help = "tokens that sliding windows step by (default: 256, or L if that is less)"},
+    {.name = "documents",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(documents),
+     .help = "let no window cross an end-of-text mark or, without any, two blank lines"},
+    {.name = "per-token",
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(per_token),
+     .argument = "FILE",
+     .help = "write a CSV: index, position, id, piece, nll"},
+    {.name = "logits",
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(logits),
+     .argument = "FILE",
+     .help = "write the logits behind each prediction, float32, as .npy"},
+    {.name = "json", .type = LOCUS_OPTION_FLAG, .offset = FIELD(json), .help = "one object"},
+    {.name = NULL},
+};
+
+static bool fail(struct locus_perplexity *run, const locus_error *error)
+{
+    locus_progress_clear(&run->progress);
+    run->status = locus_talk_error("%s", error->message);
+    return false;
+}
+
+static bool out_of_memory(struct locus_perplexity *run)
+{
+    run->status = locus_talk_error("out of memory for the results");
+    return false;
+}
+
+/* ---- what to measure ---------------------------------------------------------------------- */
+
+static bool read_texts(struct locus_perplexity *run, int n_operands, char **operands)
+{
+    const struct locus_perplexity_options *options = run->options;
+    int status = locus_check_position(command_name, options->common.position);
+    if (status < 0)
+        status =
+            locus_text_list_read(&run->texts, command_name, &options->files, n_operands, operands);
+    if (status < 0 && run->texts.n_items > 1 && (options->per_token || options->logits))
+        status = locus_talk_usage(command_name, "%s takes one text, found %d",
+                                  options->logits ? "--logits" : "--per-token", run->texts.n_items);
+    if (status >= 0) run->status = status;
+    return status < 0;
+}
+
+static bool open_model(struct locus_perplexity *run)
+{
+    const struct locus_perplexity_options *options = run->options;
+    int status = locus_subject_open(&run->subject, &options->common);
+    if (status < 0 && options->json) status = locus_subject_hash(&run->subject);
+    const int length = options->length ? options->length : run->subject.info.trained_length;
+    if (status < 0)
+        status =
+            locus_plan_option(&run->plan, command_name, options->protocol, options->stride, length);
+    if (status < 0 && options->common.n_context && options->common.n_context < length)
+        status = locus_talk_usage(command_name, "-c (--context) is %d, less than the windows' %d",
+                                  options->common.n_context, length);
+    if (status >= 0) run->status = status;
+    return status < 0;
+}
+
+static void tell_marks(const struct locus_perplexity *run, int index)
+{
+    const struct locus_corpus *corpus = &run->corpora[index];
+    if (corpus->n_marks > 0 && !run->options->common.quiet)
+        locus_talk_note("note: %s: %d end-of-text marks are read as plain text; --documents cuts "
+                        "at them",
+                        run->texts.items[index].name, corpus->n_marks);
+}
+
+static bool encode_texts(struct locus_perplexity *run)
+{
+    locus_error error;
+    run->corpora = calloc((size_t)run->texts.n_items, sizeof *run->corpora);
+    run->rows = calloc((size_t)run->texts.n_items + 1, sizeof *run->rows);
+    if (!run->corpora || !run->rows) return out_of_memory(run);
+    for (int i = 0; i < run->texts.n_items; i++) {
+        const struct locus_text *text = &run->texts.items[i];
+        struct locus_corpus *corpus = &run->corpora[i];
+        if (locus_corpus_encode(corpus, run->subject.model, run->subject.tokenizer,
+                                text->bytes.bytes, text->bytes.length, run->options->documents,
+                                &error)) {
+            run->status = locus_talk_error("%s: %s", text->path, error.message);
+            return false;
+        }
+        if (locus_corpus_predictions(corpus, &run->plan) == 0) {
+            run->status = locus_talk_error("%s: %d tokens, fewer than the %d that one window of "
+                                           "protocol half takes",
+                                           text->path, corpus->n_tokens, run->plan.length);
+            return false;
+        }
+        tell_marks(run, i);
+    }
+    return true;
+}
+
+static bool create_session(struct locus_perplexity *run)
+{
+    const struct locus_common *common = &run->options->common;
+    locus_session_params params = locus_session_options(common);
+    locus_error error;
+    run->session = locus_session_for_length(run->subject.model, &params, run->plan.length, &error);
+    if (!run->session) {
+        run->status = locus_talk_refusal(command_name, &error);
+        return false;
+    }
+    locus_tell_session(common, run->subject.path, &run->subject.info, run->session);
+    return true;
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+static bool stopped(void *context)
+{
+    (void)context;
+    return locus_interrupted();
+}
+
+static void advance(void *context, double work)
+{
+    struct locus_perplexity *run = context;
+    locus_progress_advance(&run->progress, work);
+}
+
+/* A text's row, and with it the files of what it says a token. */
+static bool finish_text(struct locus_perplexity *run, int index, const struct locus_losses *losses,
+                        double seconds)
+{
+    const struct locus_corpus *corpus = &run->corpora[index];
+    const struct locus_summary summary = locus_summary_of(losses, corpus);
+    locus_error error;
+    if (summary.tokens == 0) return true; /* interrupted before anything was */
+    struct locus_row *row = &run->rows[run->n_rows++];
+    bool set = locus_row_set_session(row, "perplexity", &run->subject, run->session);
+    set &= locus_row_set_plan(row, run->texts.items[index].name, &run->plan, corpus);
+    set &= locus_row_set_summary(row, &summary);
+    set &= locus_row_set_real(row, LOCUS_COLUMN_SECONDS, seconds);
+    if (!set) return out_of_memory(run);
+    if (run->options->per_token && locus_per_token_write(run, corpus, losses, &error))
+        return fail(run, &error);
+    return true;
+}
+
+static bool measure_text(struct locus_perplexity *run, int index)
+{
+    const struct locus_watch watch = {.context = run,
+                                      .stopped = stopped,
+                                      .advance = advance,
+                                      .window = run->options->logits ? locus_logits_window : NULL};
+    const struct locus_corpus *corpus = &run->corpora[index];
+    struct locus_losses losses;
+    locus_error error;
+    bool whole;
+    const double start = locus_now();
+    run->progress.label = run->texts.items[index].name;
+    bool going =
+        locus_losses_init(&losses, &run->plan, corpus, &error) == LOCUS_OK &&
+        locus_measure(run->session, corpus, &losses, 1, &watch, &whole, &error) == LOCUS_OK;
+    if (!going)
+        fail(run, &error);
+    else {
+        locus_progress_clear(&run->progress);
+        going = finish_text(run, index, &losses, locus_now() - start);
+        if (going && !whole) {
+            run->status = LOCUS_EXIT_INTERRUPTED;
+            going = false;
+        }
+    }
+    locus_losses_free(&losses);
+    return going;
+}
+
+static bool measure(struct locus_perplexity *run)
+{
+    double work = 0;
+    locus_error error;
+    for (int i = 0; i < run->texts.n_items; i++)
+        work += locus_plan_work(&run->plan, &run->corpora[i], run->subject.info.n_embd);
+    locus_progress_begin(&run->progress, work, run->options->common.quiet);
+    if (run->options->logits && locus_logits_begin(run, &error)) return fail(run, &error);
+    for (int i = 0; i < run->texts.n_items; i++)
+        if (!measure_text(run, i)) return false;
+    if (run->options->logits && locus_output_commit(&run->logits, &error)) return fail(run, &error);
+    return true;
+}
+
+/* The row over all texts, where there are several. */
+static bool pool(struct locus_perplexity *run)
+{
+    const int n = run->n_rows;
+    if (n < 2) return true;
+    const struct locus_row **rows = malloc((size_t)n * sizeof *rows);
+    bool pooled = rows != NULL;
+    for (int i = 0; i < n && rows; i++)
+        rows[i] = &run->rows[i];
+    if (rows) pooled = locus_row_pool(&run->rows[run->n_rows++], rows, n);
+    free(rows);
+    return pooled ? true : out_of_memory(run);
+}
+
+/* ---- the result --------------------------------------------------------------------------- */
+
+/* The row over everything, and under "texts" a row each. */
+static void append_json(const struct locus_perplexity *run, struct locus_buffer *out)
+{
+    struct locus_json json = {.out = out};
+    const int n_texts = run->n_rows > 1 ? run->n_rows - 1 : run->n_rows;
+    locus_json_open(&json, NULL, '{');
+    locus_row_json(&json, &run->rows[run->n_rows - 1]);
+    locus_json_open(&json, "texts", '[');
+    for (int i = 0; i < n_texts; i++) {
+        locus_json_open(&json, NULL, '{');
+        locus_row_json(&json, &run->rows[i]);
+        locus_json_close(&json, '}');
+    }
+    locus_json_close(&json, ']');
+    locus_json_close(&json, '}');
+    locus_buffer_append(out, "\n", 1);
+}
+
+static void append_table(const struct locus_perplexity *run, struct locus_buffer *out)
+{
+    static const char *const head[] = {"text",       "length", "tokens",        "nll",
+                                       "perplexity", "+-",     "bits per byte", "position"};
+    struct locus_table lines = {.n_columns = sizeof head / sizeof *head, .n_left = 1};
+    for (int i = 0; i < lines.n_columns; i++)
+        locus_table_add(&lines, "%s", head[i]);
+    for (int i = 0; i < run->n_rows; i++) {
+        const struct locus_row *row = &run->rows[i];
+        locus_table_add(&lines, "%s", row->cells[LOCUS_COLUMN_TEXT]);
+        locus_table_add(&lines, "%s", row->cells[LOCUS_COLUMN_LENGTH]);
+        locus_table_add(&lines, "%s", row->cells[LOCUS_COLUMN_TOKENS]);
+        locus_table_add(&lines, "%.5f", locus_row_number(row, LOCUS_COLUMN_NLL));
+        locus_table_add(&lines, "%.4f", locus_row_number(row, LOCUS_COLUMN_PERPLEXITY));
+        if (row->cells[LOCUS_COLUMN_STANDARD_ERROR])
+            locus_table_add(&lines, "%.4f", locus_row_number(row, LOCUS_COLUMN_STANDARD_ERROR));
+        else
+            locus_table_add(&lines, "-");
+        locus_table_add(&lines, "%.4f", locus_row_number(row, LOCUS_COLUMN_BITS_PER_BYTE));
+        locus_table_add(&lines, "%s", row->cells[LOCUS_COLUMN_POSITION]);
+    }
+    locus_table_print(&lines, out);
+}
+
+static bool print(struct locus_perplexity *run)
+{
+    if (run->n_rows == 0) return true;
+    struct locus_buffer out = {0};
+    if (run->options->json)
+        append_json(run, &out);
+    else
+        append_table(run, &out);
+    int status = locus_stdout_finish(&out);
+    if (run->status == LOCUS_EXIT_DONE) run->status = status;
+    return status == LOCUS_EXIT_DONE;
+}
+
+static void release(struct locus_perplexity *run)
+{
+    locus_output_abort(&run->logits);
+    for (int i = 0; i < run->n_rows; i++)
+        locus_row_free(&run->rows[i]);
+    for (int i = 0; i < run->texts.n_items && run->corpora; i++)
+        locus_corpus_free(&run->corpora[i]);
+    free(run->rows);
+    free(run->corpora);
+    locus_session_free(run->session);
+    locus_subject_close(&run->subject);
+    locus_text_list_free(&run->texts);
+}
+
+static int perplexity(void *values, int n_operands, char **operands)
+{
+    struct locus_perplexity run = {.options = values};
+    locus_interrupt_watch();
+    if (read_texts(&run, n_operands, operands) && open_model(&run) && encode_texts(&run) &&
+        create_session(&run)) {
+        bool whole = measure(&run);
+        if (whole || run.status == LOCUS_EXIT_INTERRUPTED) (void)(pool(&run) && print(&run));
+    }
+    release(&run);
+    return run.status;
+}
+
+const struct locus_command locus_command_perplexity = {
+    .name = "perplexity",
+    .summary = "Measure how well a model predicts texts.",
+    .usage = "[-m FILE] -f TEXT... [options]",
+    .details =
+        "A window of L tokens starts from position 0. A text of N tokens, the begin-of-text token "
+        "before it\nincluded where the tokenizer adds one, has N-1 to predict.\n"
+        "  windows  side by side: all N-1 count\n"
+        "  sliding  stepping by S: what no window before has scored counts, N-1 in all\n"
+        "  half     as llama.cpp's perplexity: the second half of whole windows counts, and "
+        "begin-of-text goes\n           over a window's first token\n"
+        "Averages are over tokens; +- is one standard error, as if they were independent. Several "
+        "texts are also\npooled. --json has the pooled row's keys, and under \"texts\" a row each.",
+    .options = table,
+    .values_size = sizeof(struct locus_perplexity_options),
+    .takes_operands = true,
+    .runs_session = true,
+    .run = perplexity,
+};

@@ -1,0 +1,156 @@
+/* What perplexity and extrapolate measure: see subject.h. */
+#include "cli/subject.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "cli/model_file.h"
+#include "cli/prompt.h"
+#include "cli/session_options.h"
+#include "cli/talk.h"
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* ---- models ------------------------------------------------------------------------------- */
+
+int locus_subject_open(struct locus_subject *subject, const struct locus_common *common)
+{
+    int status = LOCUS_EXIT_FAILED;
+    locus_error error;
+    *subject = (struct locus_subject){.path = locus_model_file(common, &status)};
+    if (!subject->path) return status;
+    subject->name = last_part(subject->path);
+    subject->model = locus_model_open(subject->path, &error);
+    if (!subject->model) return locus_talk_error("%s", error.message);
+    subject->info = locus_model_info_get(subject->model);
+    subject->tokenizer = locus_tokenizer_create(subject->model, &error);
+    return subject->tokenizer ? -1 : locus_talk_error("%s", error.message);
+}
+
+int locus_subject_hash(struct locus_subject *subject)
+{
+    struct locus_mapped_file file;
+    uint8_t digest[32];
+    locus_error error;
+    if (locus_file_map(&file, subject->path, &error)) return locus_talk_error("%s", error.message);
+    locus_sha256(file.bytes, file.size, digest);
+    locus_file_unmap(&file);
+    snprintf(subject->sha, sizeof subject->sha, "%02x%02x%02x%02x", digest[0], digest[1], digest[2],
+             digest[3]);
+    return -1;
+}
+
+void locus_subject_close(struct locus_subject *subject)
+{
+    locus_tokenizer_free(subject->tokenizer);
+    locus_model_free(subject->model);
+    free(subject->path);
+    *subject = (struct locus_subject){0};
+}
+
+/* ---- texts -------------------------------------------------------------------------------- */
+
+static int read_text(struct locus_text_list *list, const char *command, const char *path)
+{
+    size_t n_bytes = ((size_t)list->n_items + 1) * sizeof *list->items;
+    struct locus_text *items = realloc(list->items, n_bytes);
+    if (!items) return locus_talk_error("out of memory for the texts");
+    list->items = items;
+    struct locus_text *text = &items[list->n_items++];
+    *text = (struct locus_text){.name = last_part(path), .path = path};
+    return locus_prompt_read(command, NULL, path, &text->bytes);
+}
+
+int locus_text_list_read(struct locus_text_list *list, const char *command,
+                         const struct locus_texts *files, int n_operands, char **operands)
+{
+    int status = -1;
+    for (int i = 0; i < files->n_items && status < 0; i++)
+        status = read_text(list, command, files->items[i]);
+    for (int i = 0; i < n_operands && status < 0; i++)
+        status = read_text(list, command, operands[i]);
+    if (status < 0 && list->n_items == 0)
+        return locus_talk_usage(command, "no text: give one with -f FILE");
+    return status;
+}
+
+void locus_text_list_free(struct locus_text_list *list)
+{
+    for (int i = 0; i < list->n_items; i++)
+        locus_buffer_free(&list->items[i].bytes);
+    free(list->items);
+    *list = (struct locus_text_list){0};
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+bool locus_row_set_session(struct locus_row *row, const char *task,
+                           const struct locus_subject *subject, const locus_session *session)
+{
+    const struct {
+        enum locus_column column;
+        const char *text;
+    } cells[] = {
+        {LOCUS_COLUMN_TASK, task},
+        {LOCUS_COLUMN_MODEL, subject->name},
+        {LOCUS_COLUMN_MODEL_SHA, subject->sha},
+        {LOCUS_COLUMN_WEIGHT_TYPE, subject->info.weight_type},
+        {LOCUS_COLUMN_POSITION, locus_session_position(session)},
+        {LOCUS_COLUMN_ATTENTION, locus_session_attention(session)},
+        {LOCUS_COLUMN_CACHE_TYPE, locus_cache_type_name(locus_session_cache_type(session))},
+        {LOCUS_COLUMN_KERNELS, locus_session_kernels(session)},
+    };
+    bool set = true;
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
+        set &= locus_row_set_text(row, cells[i].column, cells[i].text);
+    set &= locus_row_set_int(row, LOCUS_COLUMN_TRAINED_LENGTH, subject->info.trained_length);
+    return set & locus_row_set_int(row, LOCUS_COLUMN_THREADS, locus_session_n_threads(session));
+}
+
+bool locus_row_set_plan(struct locus_row *row, const char *text, const struct locus_plan *plan,
+                        const struct locus_corpus *corpus)
+{
+    const char *begin = corpus->begin < 0              ? "none"
+                        : plan->protocol == LOCUS_HALF ? "over"
+                                                       : "before";
+    bool set = locus_row_set_text(row, LOCUS_COLUMN_TEXT, text);
+    set &= locus_row_set_int(row, LOCUS_COLUMN_LENGTH, plan->length);
+    set &= locus_row_set_text(row, LOCUS_COLUMN_PROTOCOL, locus_protocol_name(plan->protocol));
+    if (plan->protocol == LOCUS_SLIDING)
+        set &= locus_row_set_int(row, LOCUS_COLUMN_STRIDE, plan->stride);
+    return set & locus_row_set_text(row, LOCUS_COLUMN_BEGIN_OF_TEXT, begin);
+}
+
+int locus_plan_option(struct locus_plan *plan, const char *command, const char *protocol,
+                      int stride, int length)
+{
+    locus_error error;
+    *plan = (struct locus_plan){.protocol = LOCUS_WINDOWS, .length = length};
+    while (protocol && strcmp(protocol, locus_protocol_name(plan->protocol)) != 0)
+        plan->protocol++;
+    if (plan->protocol == LOCUS_SLIDING)
+        plan->stride = stride ? stride : length < 256 ? length : 256;
+    else if (stride)
+        return locus_talk_usage(command, "--stride belongs to --protocol sliding, found %s",
+                                locus_protocol_name(plan->protocol));
+    return locus_plan_check(plan, &error) ? locus_talk_usage(command, "%s", error.message) : -1;
+}
+
+void locus_row_json(struct locus_json *json, const struct locus_row *row)
+{
+    for (int i = 0; i < LOCUS_N_COLUMNS; i++) {
+        const char *name = locus_column_name(i), *cell = row->cells[i];
+        if (cell && locus_column_is_text(i))
+            locus_json_text(json, name, cell);
+        else
+            locus_json_number(json, name, cell && isfinite(strtod(cell, NULL)) ? cell : NULL);
+    }
+}

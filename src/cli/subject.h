@@ -1,0 +1,58 @@
+/* What perplexity and extrapolate measure: models, and texts to measure them on. */
+#ifndef LOCUS_CLI_SUBJECT_H
+#define LOCUS_CLI_SUBJECT_H
+
+#include "cli/json.h"
+#include "cli/options.h"
+#include "experiment/report.h"
+
+struct locus_subject {
+    char *path;
+    const char *name; /* the path's last part */
+    char sha[9];      /* first digits of the file's SHA-256; "" before it is asked for */
+    locus_model *model;
+    locus_model_info info;
+    locus_tokenizer *tokenizer;
+};
+
+/* Opens the model that `common` names. Returns -1 to go on, or the exit status; release in any
+ * case. */
+int locus_subject_open(struct locus_subject *subject, const struct locus_common *common);
+/* Fills subject->sha; the same returns. */
+int locus_subject_hash(struct locus_subject *subject);
+void locus_subject_close(struct locus_subject *subject);
+
+/* A text as its file has it. */
+struct locus_text {
+    const char *name; /* the path's last part; "-" for standard input */
+    const char *path;
+    struct locus_buffer bytes;
+};
+
+struct locus_text_list {
+    struct locus_text *items;
+    int n_items;
+};
+
+/* Reads the files of -f and those named after the options. The same returns. */
+int locus_text_list_read(struct locus_text_list *list, const char *command,
+                         const struct locus_texts *files, int n_operands, char **operands);
+void locus_text_list_free(struct locus_text_list *list);
+
+/* The cells that say what ran: task, model, weights, position, attention, cache, kernels, threads.
+ */
+bool locus_row_set_session(struct locus_row *row, const char *task,
+                           const struct locus_subject *subject, const locus_session *session);
+/* Those of a plan over a text (NULL: none). */
+bool locus_row_set_plan(struct locus_row *row, const char *text, const struct locus_plan *plan,
+                        const struct locus_corpus *corpus);
+
+/* --protocol's name ("windows" for NULL) and --stride (0: not given; then 256, or the length if
+ * that is shorter) as a plan; the same returns. */
+int locus_plan_option(struct locus_plan *plan, const char *command, const char *protocol,
+                      int stride, int length);
+
+/* An object's keys and values, one a column. */
+void locus_row_json(struct locus_json *json, const struct locus_row *row);
+
+#endif

@@ -1,0 +1,289 @@
+/* Perplexity: see perplexity.h.
+ *
+ *     plan -> window -> session (rewound, fed a batch at a time) -> loss a row -> nll[token]
+ */
+#include "experiment/perplexity.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "forward/session.h"
+
+enum locus_status locus_losses_init(struct locus_losses *losses, const struct locus_plan *plan,
+                                    const struct locus_corpus *corpus, locus_error *error)
+{
+    size_t n = (size_t)corpus->n_tokens;
+    *losses = (struct locus_losses){*plan, malloc(n * sizeof *losses->nll)};
+    if (!losses->nll) return locus_fail_memory(error, n * sizeof *losses->nll);
+    for (size_t i = 0; i < n; i++)
+        losses->nll[i] = NAN;
+    return LOCUS_OK;
+}
+
+void locus_losses_free(struct locus_losses *losses)
+{
+    free(losses->nll);
+    losses->nll = NULL;
+}
+
+/* ---- running ------------------------------------------------------------------------------ */
+
+/* A plan being run. */
+struct run {
+    locus_session *session;
+    const struct locus_corpus *corpus;
+    struct locus_losses *losses;
+    int n_losses;
+    const struct locus_watch *watch;
+    int32_t *fed;     /* [length]: a window's tokens */
+    int32_t *targets; /* [length]: what its rows predict; -1: nothing asks for it */
+    float *nll;       /* [length] */
+};
+
+/* Tokens times layers for the first n rows of a window: the projections of a layer are about
+ * 12 n_embd^2 multiply-adds a row, its attention 2 n_embd for each row before. */
+static double window_work(int n, int n_embd)
+{
+    return n + (double)n * n / (12.0 * n_embd);
+}
+
+static bool is_stopped(const struct locus_watch *watch)
+{
+    return watch && watch->stopped && watch->stopped(watch->context);
+}
+
+/* What rows of a window at `first` of a document are asked for, by any plan. */
+static void ask(struct run *run, struct locus_document document, struct locus_window window)
+{
+    for (int i = 0; i < window.n; i++)
+        run->targets[i] = -1;
+    for (int k = 0; k < run->n_losses; k++) {
+        struct locus_window other;
+        const struct locus_plan *plan = &run->losses[k].plan;
+        if (!locus_plan_find(plan, document.n, window.first, &other) || other.n > window.n)
+            continue;
+        for (int i = other.from; i < other.n; i++)
+            run->targets[i] = run->corpus->tokens[document.first + window.first + i + 1];
+    }
+}
+
+static void keep(struct run *run, struct locus_document document, struct locus_window window)
+{
+    for (int k = 0; k < run->n_losses; k++) {
+        struct locus_window other;
+        const struct locus_plan *plan = &run->losses[k].plan;
+        if (!locus_plan_find(plan, document.n, window.first, &other) || other.n > window.n)
+            continue;
+        float *nll = run->losses[k].nll + document.first + window.first + 1;
+        memcpy(nll + other.from, run->nll + other.from,
+               (size_t)(other.n - other.from) * sizeof *nll);
+    }
+}
+
+/* -log softmax(logits)[target], in nats. */
+static float row_loss(const float *logits, int n, int32_t target)
+{
+    float max = logits[0];
+    double sum = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > max) max = logits[i];
+    for (int i = 0; i < n; i++)
+        sum += exp((double)(logits[i] - max));
+    return (float)(log(sum) - (double)(logits[target] - max));
+}
+
+/* Appends n tokens; nll[i] is the loss of targets[i] after tokens[i], of those that are not
+ * negative. Logits are held for a block of rows only. */
+static enum locus_status score(locus_session *session, const int32_t *tokens, int n,
+                               const int32_t *targets, float *nll, locus_error *error)
+{
+    enum { BLOCK = 64 };
+    const int n_vocab = session->model->config.n_vocab;
+    float *logits = malloc((size_t)BLOCK * (size_t)n_vocab * sizeof *logits);
+    if (!logits) return locus_fail_memory(error, (size_t)BLOCK * (size_t)n_vocab * sizeof *logits);
+    enum locus_status status = LOCUS_OK;
+    for (int first = 0; first < n && !status; first += BLOCK) {
+        const int rows = n - first < BLOCK ? n - first : BLOCK;
+        status = locus_session_eval(session, tokens + first, rows, logits, rows, error);
+        for (int i = 0; i < rows && !status; i++)
+            if (targets[first + i] >= 0)
+                nll[first + i] =
+                    row_loss(logits + (size_t)i * (size_t)n_vocab, n_vocab, targets[first + i]);
+    }
+    free(logits);
+    return status;
+}
+
+/* Feeds a window, a batch a call so that a stop is heard; *whole false if it was. */
+static enum locus_status feed(struct run *run, int n, bool *whole, locus_error *error)
+{
+    const int n_batch = run->session->n_batch, n_embd = run->session->model->config.n_embd;
+    enum locus_status status = locus_session_rewind(run->session, 0, error);
+    for (int first = 0; first < n && !status; first += n_batch) {
+        if (is_stopped(run->watch)) {
+            *whole = false;
+            return LOCUS_OK;
+        }
+        int end = first + n_batch < n ? first + n_batch : n;
+        status = score(run->session, run->fed + first, end - first, run->targets + first,
+                       run->nll + first, error);
+        if (run->watch && run->watch->advance)
+            run->watch->advance(run->watch->context,
+                                window_work(end, n_embd) - window_work(first, n_embd));
+    }
+    return status;
+}
+
+static enum locus_status check_losses(const struct run *run, struct locus_document document,
+                                      struct locus_window window, locus_error *error)
+{
+    for (int i = 0; i < window.n; i++)
+        if (run->targets[i] >= 0 && !isfinite(run->nll[i]))
+            return locus_fail(error, LOCUS_ERROR_NUMERIC,
+                              "the loss of token %d, at position %d of its window, is %s",
+                              document.first + window.first + i + 1, i + 1,
+                              isnan(run->nll[i]) ? "not a number" : "infinite");
+    return LOCUS_OK;
+}
+
+static enum locus_status run_window(struct run *run, struct locus_document document,
+                                    struct locus_window window, bool *whole, locus_error *error)
+{
+    const struct locus_corpus *corpus = run->corpus;
+    const int first = document.first + window.first;
+    memcpy(run->fed, corpus->tokens + first, (size_t)window.n * sizeof *run->fed);
+    if (run->losses->plan.protocol == LOCUS_HALF && corpus->begin >= 0) run->fed[0] = corpus->begin;
+    ask(run, document, window);
+    enum locus_status status = feed(run, window.n, whole, error);
+    if (status || !*whole) return status;
+    status = check_losses(run, document, window, error);
+    if (status) return status;
+    keep(run, document, window);
+    if (!run->watch || !run->watch->window) return LOCUS_OK;
+    status = locus_session_rewind(run->session, 0, error);
+    return status ? status
+                  : run->watch->window(run->watch->context, run->session, run->fed, window, error);
+}
+
+static enum locus_status run_document(struct run *run, struct locus_document document, bool *whole,
+                                      locus_error *error)
+{
+    const struct locus_plan *plan = &run->losses->plan;
+    const int n_windows = locus_plan_count(plan, document.n);
+    for (int i = 0; i < n_windows && *whole; i++) {
+        struct locus_window window = locus_plan_window(plan, document.n, i);
+        const int target = document.first + window.first + window.from + 1;
+        if (!isnan(run->losses->nll[target])) {
+            if (run->watch && run->watch->advance)
+                run->watch->advance(run->watch->context,
+                                    window_work(window.n, run->session->model->config.n_embd));
+            continue;
+        }
+        enum locus_status status = run_window(run, document, window, whole, error);
+        if (status) return status;
+    }
+    return LOCUS_OK;
+}
+
+enum locus_status locus_measure(locus_session *session, const struct locus_corpus *corpus,
+                                struct locus_losses *losses, int n_losses,
+                                const struct locus_watch *watch, bool *whole, locus_error *error)
+{
+    *whole = true;
+    const int length =
+        losses->plan.length < corpus->n_tokens ? losses->plan.length : corpus->n_tokens;
+    const size_t n = (size_t)length;
+    struct run run = {.session = session,
+                      .corpus = corpus,
+                      .losses = losses,
+                      .n_losses = n_losses,
+                      .watch = watch,
+                      .fed = malloc(n * sizeof *run.fed),
+                      .targets = malloc(n * sizeof *run.targets),
+                      .nll = malloc(n * sizeof *run.nll)};
+    enum locus_status status = LOCUS_OK;
+    if (!run.fed || !run.targets || !run.nll)
+        status = locus_fail_memory(error, n * sizeof *run.nll);
+    for (int i = 0; i < corpus->n_documents && !status && *whole; i++)
+        status = run_document(&run, corpus->documents[i], whole, error);
+    free(run.fed);
+    free(run.targets);
+    free(run.nll);
+    return status;
+}
+
+double locus_plan_work(const struct locus_plan *plan, const struct locus_corpus *corpus, int n_embd)
+{
+    double work = 0;
+    for (int i = 0; i < corpus->n_documents; i++) {
+        const int n_windows = locus_plan_count(plan, corpus->documents[i].n);
+        for (int j = 0; j < n_windows; j++)
+            work += window_work(locus_plan_window(plan, corpus->documents[i].n, j).n, n_embd);
+    }
+    return work;
+}
+
+int64_t locus_corpus_predictions(const struct locus_corpus *corpus, const struct locus_plan *plan)
+{
+    int64_t n = 0;
+    for (int i = 0; i < corpus->n_documents; i++)
+        n += locus_plan_tokens(plan, corpus->documents[i].n);
+    return n;
+}
+
+/* ---- summing up --------------------------------------------------------------------------- */
+
+void locus_summary_add(struct locus_summary *summary, double nll, int n_bytes)
+{
+    summary->tokens++;
+    summary->bytes += n_bytes;
+    summary->sum += nll;
+    summary->squares += nll * nll;
+}
+
+struct locus_summary locus_summary_of(const struct locus_losses *losses,
+                                      const struct locus_corpus *corpus)
+{
+    struct locus_summary summary = {0};
+    for (int i = 0; i < corpus->n_tokens; i++)
+        if (!isnan(losses->nll[i])) locus_summary_add(&summary, losses->nll[i], corpus->n_bytes[i]);
+    return summary;
+}
+
+struct locus_summary locus_summary_of_rows(const struct locus_losses *losses,
+                                           const struct locus_corpus *corpus, int first, int end)
+{
+    struct locus_summary summary = {0};
+    for (int i = 0; i < corpus->n_documents; i++)
+        for (int j = 1; j < corpus->documents[i].n; j++) {
+            const int row = (j - 1) % losses->plan.length, token = corpus->documents[i].first + j;
+            if (row >= first && row < end && !isnan(losses->nll[token]))
+                locus_summary_add(&summary, losses->nll[token], corpus->n_bytes[token]);
+        }
+    return summary;
+}
+
+double locus_summary_nll(const struct locus_summary *summary)
+{
+    return summary->tokens ? summary->sum / (double)summary->tokens : (double)NAN;
+}
+
+double locus_summary_perplexity(const struct locus_summary *summary)
+{
+    return exp(locus_summary_nll(summary));
+}
+
+double locus_summary_error(const struct locus_summary *summary)
+{
+    if (summary->tokens < 2) return (double)NAN;
+    const double n = (double)summary->tokens, nll = summary->sum / n;
+    double variance = summary->squares / n - nll * nll;
+    if (variance < 0) variance = 0; /* rounding */
+    return exp(nll) * sqrt(variance / (n - 1));
+}
+
+double locus_summary_bits_per_byte(const struct locus_summary *summary)
+{
+    return summary->bytes ? summary->sum / log(2) / (double)summary->bytes : (double)NAN;
+}

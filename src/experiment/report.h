@@ -1,0 +1,91 @@
+/* Results: rows of cells, and the CSV file they are kept in, a row at a time. */
+#ifndef LOCUS_EXPERIMENT_REPORT_H
+#define LOCUS_EXPERIMENT_REPORT_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "experiment/perplexity.h"
+
+enum locus_column {
+    LOCUS_COLUMN_TASK,
+    LOCUS_COLUMN_MODEL,
+    LOCUS_COLUMN_MODEL_SHA, /* 8 digits of the file's SHA-256 */
+    LOCUS_COLUMN_WEIGHT_TYPE,
+    LOCUS_COLUMN_POSITION, /* full SPEC, as the session resolved it */
+    LOCUS_COLUMN_ATTENTION,
+    LOCUS_COLUMN_TRAINED_LENGTH,
+    LOCUS_COLUMN_TEXT,
+    LOCUS_COLUMN_LENGTH,
+    LOCUS_COLUMN_PROTOCOL,
+    LOCUS_COLUMN_STRIDE,
+    LOCUS_COLUMN_BEGIN_OF_TEXT, /* "none", "before" each document, "over" a window's first token */
+    LOCUS_COLUMN_DEPTH,
+    LOCUS_COLUMN_TRIALS,
+    LOCUS_COLUMN_TOKENS,
+    LOCUS_COLUMN_NLL, /* nats a token */
+    LOCUS_COLUMN_PERPLEXITY,
+    LOCUS_COLUMN_STANDARD_ERROR, /* of the perplexity, or of the accuracy */
+    LOCUS_COLUMN_BITS_PER_BYTE,
+    LOCUS_COLUMN_ACCURACY,
+    LOCUS_COLUMN_CACHE_TYPE,
+    LOCUS_COLUMN_KERNELS,
+    LOCUS_COLUMN_SEED,
+    LOCUS_COLUMN_THREADS,
+    LOCUS_COLUMN_SECONDS,
+    LOCUS_N_COLUMNS
+};
+
+const char *locus_column_name(enum locus_column column);
+bool locus_column_is_text(enum locus_column column);
+
+/* A result. A cell is text; NULL is empty. Numbers are written once, so that whatever is made of a
+ * row (a table, JSON, a picture, a pooled row) is the same after the row went through a file. */
+struct locus_row {
+    char *cells[LOCUS_N_COLUMNS];
+};
+
+/* Each replaces the cell; out of memory, it stays empty and `false` is returned. Control bytes
+ * become '?'. */
+bool locus_row_set_text(struct locus_row *row, enum locus_column column, const char *text);
+bool locus_row_set_int(struct locus_row *row, enum locus_column column, int64_t value);
+bool locus_row_set_real(struct locus_row *row, enum locus_column column,
+                        double value); /* NAN: empty */
+
+/* tokens, nll, perplexity, standard_error and bits_per_byte. */
+bool locus_row_set_summary(struct locus_row *row, const struct locus_summary *summary);
+
+double locus_row_number(const struct locus_row *row, enum locus_column column); /* NAN: none */
+bool locus_row_copy(struct locus_row *to, const struct locus_row *from);
+void locus_row_free(struct locus_row *row);
+
+/* What several texts' rows of one setting pool to: averages over all their tokens. `pooled` gets
+ * the first one's settings, and the sum of their seconds. */
+bool locus_row_pool(struct locus_row *pooled, const struct locus_row *const *rows, int n_rows);
+
+/* Appends a line, its newline included. */
+void locus_csv_header(struct locus_buffer *out);
+void locus_csv_row(struct locus_buffer *out, const struct locus_row *row);
+/* A cell, quoted where it must be. */
+void locus_csv_cell(struct locus_buffer *out, const char *text, size_t n_bytes);
+
+/* A CSV file of rows in the making. */
+struct locus_csv {
+    char *path;
+    int descriptor;
+    struct locus_row *rows; /* [n_rows]: those found in it by `resume` */
+    int n_rows;
+};
+
+/* Opens the file for adding rows: empty but for its header or, with `resume`, with the rows it
+ * holds, a last line without its end cut off. Refuses to resume a file that is not such a CSV. */
+enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, bool resume,
+                                 locus_error *error);
+/* Adds a row, at once and whole or not at all. */
+enum locus_status locus_csv_add(struct locus_csv *csv, const struct locus_row *row,
+                                locus_error *error);
+/* The row found in the file whose settings (all but results, threads and seconds, and `tokens`
+ * where `row` has it) are those of `row`; NULL: none. */
+const struct locus_row *locus_csv_find(const struct locus_csv *csv, const struct locus_row *row);
+void locus_csv_close(struct locus_csv *csv);
+
+#endif

@@ -1,0 +1,15 @@
+/* Sessions for texts of a known length. */
+#ifndef LOCUS_EXPERIMENT_SETTING_H
+#define LOCUS_EXPERIMENT_SETTING_H
+
+#include "base/error.h"
+
+/* A session that holds `length` positions, its scheme resolved for texts of that length: a key
+ * `length` that the scheme has, that changes what it does, and that neither params->position nor
+ * the checkpoint's own SPEC sets becomes `length`, so that rows are as in one forward pass over
+ * the whole text. params->n_context is passed over. */
+locus_session *locus_session_for_length(const locus_model *model,
+                                        const locus_session_params *params, int length,
+                                        locus_error *error);
+
+#endif
