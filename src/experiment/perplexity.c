@@ -81,40 +81,6 @@ static void keep(struct run *run, struct locus_document document, struct locus_w
     }
 }
 
-/* -log softmax(logits)[target], in nats. */
-static float row_loss(const float *logits, int n, int32_t target)
-{
-    float max = logits[0];
-    double sum = 0;
-    for (int i = 1; i < n; i++)
-        if (logits[i] > max) max = logits[i];
-    for (int i = 0; i < n; i++)
-        sum += exp((double)(logits[i] - max));
-    return (float)(log(sum) - (double)(logits[target] - max));
-}
-
-/* Appends n tokens; nll[i] is the loss of targets[i] after tokens[i], of those that are not
- * negative. Logits are held for a block of rows only. */
-static enum locus_status score(locus_session *session, const int32_t *tokens, int n,
-                               const int32_t *targets, float *nll, locus_error *error)
-{
-    enum { BLOCK = 64 };
-    const int n_vocab = session->model->config.n_vocab;
-    float *logits = malloc((size_t)BLOCK * (size_t)n_vocab * sizeof *logits);
-    if (!logits) return locus_fail_memory(error, (size_t)BLOCK * (size_t)n_vocab * sizeof *logits);
-    enum locus_status status = LOCUS_OK;
-    for (int first = 0; first < n && !status; first += BLOCK) {
-        const int rows = n - first < BLOCK ? n - first : BLOCK;
-        status = locus_session_eval(session, tokens + first, rows, logits, rows, error);
-        for (int i = 0; i < rows && !status; i++)
-            if (targets[first + i] >= 0)
-                nll[first + i] =
-                    row_loss(logits + (size_t)i * (size_t)n_vocab, n_vocab, targets[first + i]);
-    }
-    free(logits);
-    return status;
-}
-
 /* Feeds a window, a batch a call so that a stop is heard; *whole false if it was. */
 static enum locus_status feed(struct run *run, int n, bool *whole, locus_error *error)
 {
@@ -126,8 +92,8 @@ static enum locus_status feed(struct run *run, int n, bool *whole, locus_error *
             return LOCUS_OK;
         }
         int end = first + n_batch < n ? first + n_batch : n;
-        status = score(run->session, run->fed + first, end - first, run->targets + first,
-                       run->nll + first, error);
+        status = locus_session_score(run->session, run->fed + first, end - first,
+                                     run->targets + first, run->nll + first, error);
         if (run->watch && run->watch->advance)
             run->watch->advance(run->watch->context,
                                 window_work(end, n_embd) - window_work(first, n_embd));
