@@ -2,13 +2,12 @@
  * the tiny models that scripts/golden.py made (which also documents NAME.logits): a prompt at once,
  * then token by token, row by row.
  */
-#include <math.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "golden.h"
 #include "locus.h"
 #include "position/position.h"
 #include "testing.h"
@@ -89,75 +88,18 @@ static const char *const schemes[] = {
 enum {
     N_MODELS = sizeof models / sizeof *models,
     N_CASES = N_MODELS + sizeof schemes / sizeof *schemes,
-    MAGIC = 0x484C4F4C,
 };
 
-/* What a .logits file starts with; tokens and logits follow. */
-struct golden_header {
-    int32_t magic, n_prompt, n_tokens, n_vocab;
-    char model[64], position[192];
-};
-
-struct golden {
-    const char *name;
-    char *bytes;          /* the file */
-    const char *position; /* what to run the model with; NULL: its own scheme */
-    locus_model *model;
-    int n_prompt, n_tokens, n_vocab;
-    const int32_t *tokens; /* [n_tokens] */
-    const float *logits;   /* [n_tokens, n_vocab] */
-};
-
-static struct golden golden_open(int index)
+static struct golden open_case(int index)
 {
-    char name[80];
-    struct golden golden = {.name =
-                                index < N_MODELS ? models[index].name : schemes[index - N_MODELS]};
-    size_t n_bytes;
-    struct golden_header header;
-    locus_error error;
-    snprintf(name, sizeof name, "%s.logits", golden.name);
-    golden.bytes = testing_read(testing_golden(name), &n_bytes);
-    ck_assert_uint_ge(n_bytes, sizeof header);
-    memcpy(&header, golden.bytes, sizeof header);
-    ck_assert_int_eq(header.magic, MAGIC);
-    ck_assert_int_eq(header.model[sizeof header.model - 1], 0);
-    ck_assert_int_eq(header.position[sizeof header.position - 1], 0);
-    golden.n_prompt = header.n_prompt, golden.n_tokens = header.n_tokens;
-    golden.n_vocab = header.n_vocab;
-    ck_assert_int_ge(golden.n_tokens - golden.n_prompt, 20);
-    ck_assert_uint_eq(n_bytes,
-                      sizeof header + 4 * (size_t)golden.n_tokens * (size_t)(1 + golden.n_vocab));
-    golden.tokens = (const int32_t *)(const void *)(golden.bytes + sizeof header);
-    golden.logits = (const float *)(const void *)(golden.tokens + golden.n_tokens);
-    if (header.position[0])
-        golden.position = golden.bytes + offsetof(struct golden_header, position);
-
-    snprintf(name, sizeof name, "%s.gguf", header.model);
-    golden.model = locus_model_open(testing_golden(name), &error);
-    ck_assert_msg(golden.model != NULL, "%s: %s", golden.name, error.message);
-    ck_assert_int_eq(locus_model_info_get(golden.model).n_vocab, golden.n_vocab);
-    return golden;
-}
-
-static void golden_close(struct golden *golden)
-{
-    locus_model_free(golden->model);
-    free(golden->bytes);
-}
-
-/* The scheme that a golden runs, with its length. */
-static size_t scheme_name(const struct golden *golden, const char **name)
-{
-    *name = golden->position ? golden->position : locus_model_info_get(golden->model).position;
-    return strcspn(*name, ":");
+    return golden_open(index < N_MODELS ? models[index].name : schemes[index - N_MODELS]);
 }
 
 /* Whether the golden waits for its scheme; says so once a case. */
 static bool is_missing(struct golden *golden)
 {
     const char *name;
-    size_t length = scheme_name(golden, &name);
+    size_t length = golden_scheme(golden, &name);
     if (locus_position_find(name, length)) return false;
     printf("not registered yet: %.*s (%s)\n", (int)length, name, golden->name);
     golden_close(golden);
@@ -185,19 +127,6 @@ static void eval(const struct golden *golden, locus_session *session, const int3
                   golden->name, error.message);
 }
 
-/* max|a - b| / max|b| of one row; a NaN anywhere makes it infinite. */
-static float row_difference(const float *a, const float *b, int n)
-{
-    float difference = 0, largest = 0;
-    for (int i = 0; i < n; i++) {
-        float d = fabsf(a[i] - b[i]);
-        if (!(d <= HUGE_VALF)) return HUGE_VALF;
-        if (d > difference) difference = d;
-        if (fabsf(b[i]) > largest) largest = fabsf(b[i]);
-    }
-    return difference / largest;
-}
-
 static float *new_rows(const struct golden *golden)
 {
     float *rows = calloc((size_t)golden->n_tokens * (size_t)golden->n_vocab, sizeof *rows);
@@ -222,13 +151,13 @@ static void decode(const struct golden *golden, const char *position, float *row
 
 START_TEST(logits_match)
 {
-    struct golden golden = golden_open(_i);
+    struct golden golden = open_case(_i);
     if (is_missing(&golden)) return;
     float *rows = new_rows(&golden);
     decode(&golden, golden.position, rows);
     for (int i = 0; i < golden.n_tokens; i++) {
-        float difference = row_difference(row_of(rows, &golden, i),
-                                          row_of(golden.logits, &golden, i), golden.n_vocab);
+        float difference = golden_row_difference(row_of(rows, &golden, i),
+                                                 row_of(golden.logits, &golden, i), golden.n_vocab);
         ck_assert_msg(difference <= TOLERANCE, "%s: row %d (%s) differs by %g", golden.name, i,
                       i < golden.n_prompt ? "prompt" : "decoded", (double)difference);
     }
@@ -239,7 +168,7 @@ END_TEST
 
 START_TEST(whole_text_gives_the_bits_of_token_by_token)
 {
-    struct golden golden = golden_open(_i);
+    struct golden golden = open_case(_i);
     if (is_missing(&golden)) return;
     float *rows = new_rows(&golden), *whole = new_rows(&golden);
     decode(&golden, golden.position, rows);
@@ -257,12 +186,12 @@ END_TEST
 START_TEST(checkpoint_names_its_family_and_scheme)
 {
     const struct golden_model *which = &models[_i];
-    struct golden golden = golden_open(_i);
+    struct golden golden = open_case(_i);
     locus_model_info info = locus_model_info_get(golden.model);
     ck_assert_str_eq(info.family, which->family);
     ck_assert_str_eq(info.weight_type, "F32");
     const char *name;
-    size_t length = scheme_name(&golden, &name);
+    size_t length = golden_scheme(&golden, &name);
     ck_assert_msg(length == strlen(which->scheme) && memcmp(name, which->scheme, length) == 0,
                   "%s: position is %s", which->name, info.position);
     golden_close(&golden);
@@ -272,15 +201,15 @@ END_TEST
 /* Guards the files themselves: a scheme that did nothing would be noticed. */
 START_TEST(logits_depend_on_the_scheme)
 {
-    struct golden golden = golden_open(_i);
+    struct golden golden = open_case(_i);
     if (is_missing(&golden)) return;
     float *rows = new_rows(&golden);
     int last = golden.n_tokens - 1;
     const char *name;
-    bool is_none = scheme_name(&golden, &name) == 4 && memcmp(name, "none", 4) == 0;
+    bool is_none = golden_scheme(&golden, &name) == 4 && memcmp(name, "none", 4) == 0;
     decode(&golden, is_none ? "alibi" : "none", rows);
-    ck_assert_float_gt(row_difference(row_of(rows, &golden, last),
-                                      row_of(golden.logits, &golden, last), golden.n_vocab),
+    ck_assert_float_gt(golden_row_difference(row_of(rows, &golden, last),
+                                             row_of(golden.logits, &golden, last), golden.n_vocab),
                        100 * TOLERANCE);
     free(rows);
     golden_close(&golden);
@@ -292,8 +221,8 @@ START_TEST(every_registered_scheme_has_golden_logits)
     const char *scheme = locus_position_at((size_t)_i)->name, *name;
     bool found = false;
     for (int i = 0; i < N_CASES && !found; i++) {
-        struct golden golden = golden_open(i);
-        size_t length = scheme_name(&golden, &name);
+        struct golden golden = open_case(i);
+        size_t length = golden_scheme(&golden, &name);
         found = length == strlen(scheme) && memcmp(name, scheme, length) == 0;
         golden_close(&golden);
     }

@@ -15,7 +15,7 @@ enum {
     TINY_HEAD_DIM = 8,
     TINY_FF = 48,
     TINY_TRAINED = 24,
-    TINY_ROWS = 96 /* positions of its learned tables */
+    TINY_ROWS = 128 /* positions of its learned tables */
 };
 
 /* The values [n] of the tensor of that name, the same in every process; free() them. */

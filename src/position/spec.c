@@ -231,8 +231,9 @@ static enum locus_status read_value(double *value, const struct source *source,
 {
     bool choice = param->type == LOCUS_PARAM_CHOICE, integer = param->type == LOCUS_PARAM_INT;
     char min[LOCUS_NUMBER_TEXT] = "-inf", max[LOCUS_NUMBER_TEXT] = "inf";
+    bool word = param->choices && find_choice(param, text) >= 0;
     if (parse_value(param, text, value) &&
-        (choice || is_word(param, *value) ||
+        (word ||
          (*value >= param->min && *value <= param->max &&
           (!integer || (*value >= INT_MIN && *value <= INT_MAX)))))
         return LOCUS_OK;
