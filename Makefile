@@ -81,7 +81,7 @@ TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 
 # ---- what people type ------------------------------------------------------------------------
 
-.PHONY: all demo test bench install uninstall format lint asan clean help
+.PHONY: all demo test bench models install uninstall format lint asan clean help
 .PHONY: FORCE build-tests run-tests
 .DEFAULT_GOAL := all
 
@@ -113,6 +113,9 @@ bench: all ## tokens per second of the bundled model, beside what the machine al
 
 asan: ## run every test under AddressSanitizer and UndefinedBehaviorSanitizer, in build-asan
 	@$(MAKE) --no-print-directory BUILD=build-asan SANITIZE=1 test
+
+models: ## train the models of models/ that are not there: make models TEXT="a.txt b.txt" EVAL="c.txt"
+	@scripts/make_models.sh
 
 install: all ## install under PREFIX (/usr/local), into DESTDIR if that is set
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(MODELDIR)

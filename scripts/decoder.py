@@ -313,7 +313,7 @@ def write_gguf(
     tokenizer: ByteBpe | Bytes,
     name: str,
     kind: str,
-    more: Mapping[str, str | int] | None = None,
+    more: Mapping[str, str | int | float] | None = None,
 ) -> None:
     """Write `model` as architecture `locus`, matrices as `kind` (f16 or f32), vectors and what
     belongs to positions as f32. `more` is further metadata of the architecture. The file appears
@@ -346,8 +346,8 @@ def write_gguf(
         w.add_float32("locus.embedding_scale", c.embedding_scale)
     w.add_string("locus.position", model.position.spec())
     for key, value in (more or {}).items():
-        add = w.add_string if isinstance(value, str) else w.add_uint32
-        add(f"locus.{key}", value)
+        adders = {str: w.add_string, int: w.add_uint32, float: w.add_float32}
+        adders[type(value)](f"locus.{key}", value)
     control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
     w.add_tokenizer_model(tokenizer.kind)
     w.add_token_list(tokenizer.tokens)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 from decoder import Decoder
+from positions import SpecError
+from tasks import TASKS, exact_match
+from texts import read_documents
 from vocabulary import ByteBpe, Bytes
 
 TOKENS_AT_ONCE = 8192
@@ -64,3 +69,61 @@ def generate(
             break
         ids.append(token)
     return tokenizer.decode(ids[1:])
+
+
+def print_documents(
+    model: Decoder, tokenizer: ByteBpe | Bytes, paths: list[Path], device: torch.device
+) -> None:
+    """The loss on the documents of `paths`, each followed by an end of text."""
+    documents = read_documents(paths)
+    n, stream = model.config.n_context, tokenizer.encode_documents(documents)
+    loss, count = window_loss(model, stream, n, device)
+    n_bytes = sum(len(d.encode()) + 1 for d in documents)
+    print(
+        f"loss {loss:.5f} nats/token, perplexity {math.exp(loss):.4f}, "
+        f"{loss * count / n_bytes / math.log(2):.4f} bits/byte, {count} tokens, windows of {n}"
+    )
+
+
+def print_lengths(
+    model: Decoder,
+    tokenizer: ByteBpe | Bytes,
+    paths: list[Path],
+    lengths: list[int],
+    device: torch.device,
+) -> None:
+    """Perplexity of each text as it is, byte for byte, in windows of every length: CSV. A scheme
+    that depends on the text's length takes the window's."""
+    print("position,text,length,tokens,nll,perplexity")
+    for path in paths:
+        stream = np.array(tokenizer.encode(path.read_bytes().decode()))
+        for length in lengths:
+            model.position.at_length(length)
+            try:
+                loss, count = window_loss(model, stream, length, device)
+            except SpecError as error:
+                print(f"{path.name}, length {length}: {error}", file=sys.stderr)
+                continue
+            print(
+                f'"{model.position.spec()}",{path.name},{length},{count},{loss:.6f},'
+                f"{math.exp(loss):.6f}",
+                flush=True,
+            )
+
+
+def print_task(
+    model: Decoder,
+    name: str,
+    lengths: list[int] | None,
+    device: torch.device,
+    *,
+    trials: int,
+    seed: int,
+) -> None:
+    """Exact matches of a task at every length: CSV."""
+    task = TASKS[name]
+    print("position,task,length,trials,accuracy")
+    for length in lengths or range(task.shortest, task.trained + 1):
+        model.position.at_length(task.longest(length))
+        right = exact_match(model, task, length, trials=trials, seed=seed, device=device)
+        print(f'"{model.position.spec()}",{name},{length},{trials},{right:.4f}', flush=True)

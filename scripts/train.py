@@ -19,95 +19,29 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import dataclasses
 import math
-import os
 import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 
 from decoder import ACTIVATIONS, NORMS, SCHEMES, Decoder, DecoderConfig, read_gguf, write_gguf
-from evaluation import generate, window_loss
-from positions import SpecError
+from evaluation import generate, print_documents, print_lengths, print_task, window_loss
+from progress import Log, load_state, model_from_state, save_state
 from tasks import IGNORED, TASKS, TaskBatches, exact_match
 from texts import Windows, read_documents
 from vocabulary import ByteBpe, Bytes, tokenizer_from_json
 
-LOG_COLUMNS = (
-    "step",
-    "tokens",
-    "seconds",
-    "learning_rate",
-    "train_loss",
-    "heldout_loss",
-    "exact_match",
-    "tokens_per_second",
-)
 LEARNING_RATES = {"adamw": 2e-3, "muon": 5e-3}
 
 
 class UsageError(Exception):
     """A request that cannot be served; the message is one line."""
-
-
-# --------------------------------------------------------------------------------------------
-# State
-# --------------------------------------------------------------------------------------------
-
-
-def save_state(path: Path, state: dict[str, Any]) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    torch.save(state, temporary)
-    os.replace(temporary, path)
-
-
-def load_state(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        raise UsageError(f"{path}: no such state")
-    return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def model_from_state(state: dict[str, Any], weights: str) -> tuple[Decoder, ByteBpe | Bytes]:
-    model = Decoder(DecoderConfig(**state["config"]))
-    chosen = state["model"]
-    if weights == "best" and state["best"] is not None:
-        chosen = state["best"]["model"]
-    model.load_state_dict(chosen)
-    return model, tokenizer_from_json(state["tokenizer"])
-
-
-class Log:
-    """Losses as CSV, a row at a time. A resumed run drops the rows past its state."""
-
-    def __init__(self, path: Path | None, step: int) -> None:
-        self.file = None
-        if path is None:
-            return
-        rows: list[list[str]] = []
-        if step > 0 and path.exists():
-            with path.open(newline="") as old:
-                rows = [r for r in list(csv.reader(old))[1:] if r and int(r[0]) <= step]
-        self.file = path.open("w", newline="")
-        self.writer = csv.writer(self.file, lineterminator="\n")
-        self.writer.writerow(LOG_COLUMNS)
-        self.writer.writerows(rows)
-        self.file.flush()
-
-    def row(self, *values: object) -> None:
-        if self.file is not None:
-            self.writer.writerow(values)
-            self.file.flush()
-
-    def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
 
 
 # --------------------------------------------------------------------------------------------
@@ -259,6 +193,22 @@ class TaskSource:
         return loss.item(), right
 
 
+def command_of(argv: list[str]) -> str:
+    """What to type for the same model: without what is this machine's, texts as variables."""
+    machine = ("--state", "--log", "--threads", "--save-seconds", "--device", "--about")
+    words, option = ["train.py"], ""
+    for word in argv:
+        if word.startswith("--"):
+            option = word.partition("=")[0]
+        if option in machine:
+            continue
+        if option not in ("--text", "--eval"):
+            words.append(Path(word).name)
+        elif word == option:
+            words += [option, f"${option[2:].upper()}"]
+    return " ".join(words)
+
+
 def train(args: argparse.Namespace, device: torch.device) -> int:
     state = load_state(args.state) if args.state is not None and args.state.exists() else None
     source = TaskSource(args) if args.task is not None else TextSource(args, state)
@@ -281,6 +231,11 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
         f"{source.about}; {n_parameters} parameters; {model.position.spec()}; {device}, "
         f"{torch.get_num_threads()} threads; {args.optimiser}; step {step} of {last_step}"
     )
+
+    about: dict[str, str | int | float] = {"training.command": command_of(sys.argv[1:])}
+    about |= {"training.data": args.about} if args.about else {}
+    if args.task is not None:
+        about |= {"task": args.task, "task_length": source.length}
 
     forward = torch.compile(model) if args.compile else model
     bf16 = args.precision == "bf16" or (args.precision == "auto" and device.type == "cuda")
@@ -307,6 +262,7 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
                 "batch": args.batch,
                 "optimiser": args.optimiser,
                 "best": best,
+                "about": about,
             }
             save_state(args.state, made)
 
@@ -341,6 +297,9 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
             if step % args.eval_every == 0 or step == last_step:
                 held, right = source.measure(model.eval(), device)
                 model.train()
+                about["training.tokens"] = step * per_step
+                about |= {} if held is None else {"training.loss": held}
+                about |= {} if right is None else {"training.exact_match": right}
                 if held is not None and (best is None or held < best["loss"]):
                     weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
                     best = {"loss": held, "step": step, "model": weights}
@@ -376,7 +335,8 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
         if args.weights == "best" and best is not None:
             chosen = Decoder(model.config)
             chosen.load_state_dict(best["model"])
-        export(args, chosen, source.tokenizer)
+            about |= {"training.loss": best["loss"]}
+        export(args, chosen, source.tokenizer, about)
     return 0
 
 
@@ -385,81 +345,41 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
 # --------------------------------------------------------------------------------------------
 
 
-def export(args: argparse.Namespace, model: Decoder, tokenizer: ByteBpe | Bytes) -> None:
-    more: dict[str, str | int] = {}
-    if args.task is not None:
-        more = {"task": args.task, "task_length": args.task_length or TASKS[args.task].trained}
-    write_gguf(args.export, model, tokenizer, args.name, args.type, more)
+def export(
+    args: argparse.Namespace,
+    model: Decoder,
+    tokenizer: ByteBpe | Bytes,
+    about: dict[str, str | int | float],
+) -> None:
+    write_gguf(args.export, model, tokenizer, args.name, args.type, about)
     say(f"wrote {args.export}")
-
-
-def evaluate_documents(
-    args: argparse.Namespace, model: Decoder, tokenizer: ByteBpe | Bytes, device: torch.device
-) -> None:
-    documents = read_documents(args.eval)
-    n, stream = model.config.n_context, tokenizer.encode_documents(documents)
-    loss, count = window_loss(model, stream, n, device)
-    n_bytes = sum(len(d.encode()) + 1 for d in documents)
-    print(
-        f"loss {loss:.5f} nats/token, perplexity {math.exp(loss):.4f}, "
-        f"{loss * count / n_bytes / math.log(2):.4f} bits/byte, {count} tokens, windows of {n}"
-    )
-
-
-def evaluate_lengths(
-    args: argparse.Namespace, model: Decoder, tokenizer: ByteBpe | Bytes, device: torch.device
-) -> None:
-    """Perplexity of the texts as they are, byte for byte, in windows of every length."""
-    print("position,text,length,tokens,nll,perplexity")
-    for path in args.eval:
-        stream = np.array(tokenizer.encode(path.read_bytes().decode()))
-        for length in args.lengths:
-            model.position.at_length(length)
-            try:
-                loss, count = window_loss(model, stream, length, device)
-            except SpecError as error:
-                say(f"{path.name}, length {length}: {error}")
-                continue
-            print(
-                f'"{model.position.spec()}",{path.name},{length},{count},{loss:.6f},'
-                f"{math.exp(loss):.6f}",
-                flush=True,
-            )
-
-
-def evaluate_task(args: argparse.Namespace, model: Decoder, device: torch.device) -> None:
-    task = TASKS[args.task]
-    print("position,task,length,trials,accuracy")
-    for length in args.lengths or range(task.shortest, task.trained + 1):
-        model.position.at_length(task.longest(length))
-        right = exact_match(model, task, length, trials=args.trials, seed=args.seed, device=device)
-        print(
-            f'"{model.position.spec()}",{args.task},{length},{args.trials},{right:.4f}', flush=True
-        )
 
 
 def use(args: argparse.Namespace, device: torch.device) -> int:
     """Export, evaluate or sample a model that exists."""
+    about: dict[str, str | int | float] = {}
     if args.load is not None:
         model, tokenizer = read_gguf(args.load, args.position)
     elif args.state is not None:
-        model, tokenizer = model_from_state(load_state(args.state), args.weights)
+        state = load_state(args.state)
+        model, tokenizer = model_from_state(state, args.weights)
+        about = state.get("about", {})
     else:
         raise UsageError("--export-only, --evaluate and --generate need --state or --load")
     model.to(device).eval()
     if args.export_only:
         if args.export is None:
             raise UsageError("--export-only needs --export FILE")
-        export(args, model, tokenizer)
+        export(args, model, tokenizer, about)
     if args.evaluate:
         if args.task is not None:
-            evaluate_task(args, model, device)
+            print_task(model, args.task, args.lengths, device, trials=args.trials, seed=args.seed)
         elif not args.eval:
             raise UsageError("--evaluate needs --eval FILE, or --task")
         elif args.lengths:
-            evaluate_lengths(args, model, tokenizer, device)
+            print_lengths(model, tokenizer, args.eval, args.lengths, device)
         else:
-            evaluate_documents(args, model, tokenizer, device)
+            print_documents(model, tokenizer, args.eval, device)
     for i in range(args.samples if args.generate is not None else 0):
         if i > 0:
             print("\n---\n")
@@ -573,6 +493,7 @@ def make_parser() -> argparse.ArgumentParser:
     g.add_argument("--export", type=Path, metavar="FILE", help="write a GGUF file at the end")
     g.add_argument("--type", choices=("f16", "f32"), default="f16", help="of matrices")
     g.add_argument("--name", default="tales", help="general.name (%(default)s)")
+    g.add_argument("--about", metavar="TEXT", help="the data in words, kept in the file")
 
     g = p.add_argument_group("instead of training")
     g.add_argument("--export-only", action="store_true", help="export the state as it is")

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Make the models of models/ again: `make models TEXT="train.txt ..." EVAL="held-out.txt ..."`.
+#
+# Environment (all have defaults but TEXT and EVAL, which the sets text and tales need):
+#   TEXT, EVAL    texts to train on, and held-out ones; <|endoftext|> lines part documents
+#   STORIES       what the set `text` trains on instead (TEXT)
+#   SETS          sets to make, in this order (text tales copy reverse addition passkey)
+#   TALES_SCHEMES, TASK_SCHEMES   SPECs, in this order
+#   TOKENS        tokens each model of tales trains on (10M)
+#   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (20M)
+#   ABOUT         the texts in words, kept in the files; ABOUT_STORIES for those of the set `text`
+#   OUT           where models go (models)
+#   WORK          where states and logs are kept, so that a run goes on where it was (build/models)
+#   TRAIN         the trainer (scripts/train.py); PYTHON (python3, .venv's if there is one)
+#   THREADS       CPU threads (2)
+# A model that is there already is not made again.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+case ${1-} in
+    -h | --help)
+        sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"
+        exit 0
+        ;;
+    '') ;;
+    *)
+        echo "make_models.sh: no argument is known; see --help" >&2
+        exit 2
+        ;;
+esac
+
+python=${PYTHON:-python3}
+[ -z "${PYTHON-}" ] && [ -x "$here/.venv/bin/python" ] && python=$here/.venv/bin/python
+train=${TRAIN:-$here/scripts/train.py}
+out=${OUT:-$here/models}
+work=${WORK:-$here/build/models}
+read -ra text <<<"${TEXT-}"
+read -ra held_out <<<"${EVAL-}"
+read -ra stories <<<"${STORIES:-${TEXT-}}"
+read -ra sets <<<"${SETS:-text tales copy reverse addition passkey}"
+# What has been compared most comes first.
+read -ra tales_schemes <<<"${TALES_SCHEMES:-rope alibi none learned sinusoidal t5 relative kerple \
+transformer-xl fire cope sandwich xpos recurrent}"
+read -ra task_schemes <<<"${TASK_SCHEMES:-none rope alibi t5 sinusoidal}"
+mkdir -p "$out" "$work"
+
+# make_model NAME OPTION...: trains and exports NAME.gguf, which keeps the command that made it.
+make_model() {
+    local name=$1
+    shift
+    if [ -e "$out/$name.gguf" ]; then
+        echo "$out/$name.gguf is there" >&2
+        return
+    fi
+    echo "== $name" >&2
+    "$python" "$train" "$@" --name "$name" --threads "${THREADS:-2}" \
+        --state "$work/$name.state" --log "$work/$name.csv" --export "$work/$name.gguf"
+    mv "$work/$name.gguf" "$out/$name.gguf"
+    rm -f "$work/$name.state"
+}
+
+need_texts() {
+    if [ ${#text[@]} -eq 0 ] || [ ${#held_out[@]} -eq 0 ]; then
+        echo "make_models.sh: TEXT and EVAL must name texts for the set $1" >&2
+        exit 2
+    fi
+}
+
+# The largest, for text: its own tokenizer.
+make_text() {
+    need_texts text
+    make_model tales --text "${stories[@]}" --eval "${held_out[@]}" --tokens "${TEXT_TOKENS:-14M}" \
+        --position rope --warmup 200k --compile --about "${ABOUT_STORIES:-${ABOUT-}}"
+}
+
+# The same model under every scheme: 1.0 M parameters, trained on 256 tokens at a time.
+make_tales() {
+    need_texts tales
+    local spec
+    for spec in "${tales_schemes[@]}"; do
+        make_model "tales-${spec%%:*}" --text "${text[@]}" --eval "${held_out[@]}" \
+            --tokenizer "$work/tales.tokenizer.json" --position "$spec" --tokens "${TOKENS:-10M}" \
+            --context 256 --n-embd 128 --n-layer 5 --n-head 4 --n-ff 288 --warmup 200k --compile \
+            --about "${ABOUT-}"
+    done
+}
+
+# make_task TASK OPTION...: 0.3 M parameters, bytes.
+make_task() {
+    local task=$1 spec
+    shift
+    for spec in "${task_schemes[@]}"; do
+        make_model "$task-${spec%%:*}" --task "$task" --position "$spec" \
+            --tokens "${TASK_TOKENS:-20M}" --n-embd 96 --n-layer 3 --n-head 4 --n-ff 192 \
+            --warmup 500k --compile "$@"
+    done
+}
+
+for set in "${sets[@]}"; do
+    case $set in
+        text) make_text ;;
+        tales) make_tales ;;
+        copy | reverse | addition) make_task "$set" --batch 128 ;;
+        passkey) make_task "$set" --batch 32 ;;
+        *)
+            echo "make_models.sh: no set '$set'; known: text tales copy reverse addition passkey" >&2
+            exit 2
+            ;;
+    esac
+done
