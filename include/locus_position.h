@@ -68,6 +68,8 @@ struct locus_position_env {
 
 enum locus_position_rows { LOCUS_QUERY, LOCUS_KEY };
 
+enum { LOCUS_POSITION_BLOCK = 64 };
+
 struct locus_position_scheme {
     const char *name;                          /* REQUIRED: in a SPEC */
     const char *summary;                       /* REQUIRED: one line */
@@ -91,12 +93,17 @@ struct locus_position_scheme {
     void (*embed)(const void *state, const int32_t *tokens, float *x, int first_position, int n,
                   float *kept);
     /* OPTIONAL: changes rows[n, n_heads, head_dim] in place; positions[n]. `reader` is the position
-     * of the query that reads these keys where per_row_keys says so, else -1. */
+     * of the query that reads these keys where per_row_keys says so, the block's origin with
+     * relative_blocks, else -1. */
     void (*rotate)(const void *state, int layer, enum locus_position_rows which, float *rows,
                    int n_heads, const int *positions, int n, int reader);
     /* OPTIONAL: true if a key's rotation depends on the query row that reads it: keys are then
      * cached as projected, and rotated for each row. */
     bool (*per_row_keys)(const void *state);
+    /* True: keys are rotated relative to an origin, a position that at most LOCUS_POSITION_BLOCK
+     * neighbours share and none of them is before; queries, one head at a time, relative to that of
+     * each block they read. So scales that grow with the position stay within a block's. */
+    bool relative_blocks;
     /* True: bias needs all scores of a row at once (n_k is all the row sees), not a block. */
     bool whole_row;
     /* OPTIONAL: adds to scores[n_k] (scaled, before the softmax) of one query row q[head_dim] (as

@@ -21,6 +21,7 @@ struct scratch {
     float *keys;        /* [64, n_head_kv, head_dim]: a block as cached */
     float *panels;      /* [n_head_kv, 64 / 16] panels: the block as the row reads it */
     int *key_positions; /* [64] */
+    float *query;       /* [head_dim]: as it reads a block, where that is its own rotation */
 };
 
 /* One row of some heads. */
@@ -62,6 +63,7 @@ static struct scratch lay_out(const struct locus_session *session, float *base, 
     scratch.keys = take(base, used, block);
     scratch.panels = take(base, used, block);
     scratch.key_positions = (void *)take(base, used, session->per_row_keys ? LOCUS_KEY_BLOCK : 0);
+    scratch.query = take(base, used, head_dim);
     return scratch;
 }
 
@@ -86,6 +88,20 @@ static const float *query(const struct reading *reading, const struct locus_span
     size_t at = (size_t)reading->row * (size_t)config->n_head + (size_t)head;
     const float *rows = span->moved ? reading->session->q_moved : reading->session->q;
     return rows + at * (size_t)config->head_dim;
+}
+
+/* The query as it reads the block from slot `start` on. */
+static const float *block_query(const struct reading *reading, const struct locus_span *span,
+                                int head, int start)
+{
+    const struct locus_session *session = reading->session;
+    const float *q = query(reading, span, head);
+    if (!session->position.spec.scheme->relative_blocks) return q;
+    float *turned = reading->scratch.query;
+    memcpy(turned, q, (size_t)session->cache.head_dim * sizeof *q);
+    locus_position_rotate(&session->position, reading->layer, LOCUS_QUERY, turned, 1,
+                          &span->q_position, 1, locus_block_origin(session, start, span->far));
+    return turned;
 }
 
 /* The row's scores against slot `start` + 0, 1, ...: those of its segment. */
@@ -140,8 +156,8 @@ static void score_block(const struct reading *reading, const struct locus_span *
             format = session->cache.format;
         }
         session->kernels->scores(format, head_scores(reading, head) + at,
-                                 query(reading, span, head), keys, config->head_dim, n_panels,
-                                 config->attention_scale);
+                                 block_query(reading, span, head, start), keys, config->head_dim,
+                                 n_panels, config->attention_scale);
     }
 }
 

@@ -8,8 +8,9 @@
 #define LOCUS_FORWARD_CACHE_H
 
 #include "kernels/kernels.h"
+#include "locus_position.h"
 
-enum { LOCUS_KEY_BLOCK = 64 /* slots */ };
+enum { LOCUS_KEY_BLOCK = LOCUS_POSITION_BLOCK /* slots */ };
 
 enum locus_key_store {
     LOCUS_KEYS,    /* rotated for their own positions, or as projected */

@@ -116,6 +116,31 @@ static void clip(float *row, int n, float limit)
     }
 }
 
+/* Queries to their positions, unless attention does it block by block. */
+static void rotate_queries(const struct locus_session *session, int layer, float *q,
+                           const int *positions, int n)
+{
+    if (session->position.spec.scheme->relative_blocks) return;
+    locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, session->model->config.n_head,
+                          positions, n, -1);
+}
+
+/* Keys of the slots from `slot` on to their positions. */
+static void rotate_keys(const struct locus_session *session, int layer, float *k, int slot,
+                        const int *positions, int n, bool far)
+{
+    const int n_head_kv = session->cache.n_head_kv;
+    const size_t width = (size_t)n_head_kv * (size_t)session->cache.head_dim;
+    const bool relative = session->position.spec.scheme->relative_blocks;
+    for (int i = 0, end; i < n; i = end) {
+        end = relative ? i + LOCUS_KEY_BLOCK - (slot + i) % LOCUS_KEY_BLOCK : n;
+        if (end > n) end = n;
+        locus_position_rotate(&session->position, layer, LOCUS_KEY, k + (size_t)i * width,
+                              n_head_kv, positions + i, end - i,
+                              relative ? locus_block_origin(session, slot + i, far) : -1);
+    }
+}
+
 /* The second rotation, from q and k as projected: queries to where their moved spans have them, and
  * keys into the far store. */
 static void move_rows(const struct pass *pass, int layer, int first, int n)
@@ -134,13 +159,11 @@ static void move_rows(const struct pass *pass, int layer, int first, int n)
         positions[i] = spans[0].q_position; /* a moved span comes first */
     }
     memcpy(q, session->q + (size_t)first * q_width, (size_t)n * q_width * sizeof *q);
-    locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, config->n_head, positions, n,
-                          -1);
+    rotate_queries(session, layer, q, positions, n);
     if (!session->k_far) return;
     float *k = session->k_far + (size_t)first * kv_width;
     memcpy(k, session->k + (size_t)first * kv_width, (size_t)n * kv_width * sizeof *k);
-    locus_position_rotate(&session->position, layer, LOCUS_KEY, k, config->n_head_kv,
-                          session->far_positions + slot, n, -1);
+    rotate_keys(session, layer, k, slot, session->far_positions + slot, n, true);
     for (int i = 0; i < n; i++)
         locus_cache_put_keys(&session->cache, LOCUS_FAR_KEYS, layer, slot + i,
                              k + (size_t)i * kv_width);
@@ -165,11 +188,9 @@ static void rotate_and_cache(const struct pass *pass, int layer)
     }
     if (session->q_moved) move_rows(pass, layer, first, n);
     const int *positions = session->positions + first;
-    locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, config->n_head, positions, n,
-                          -1);
+    rotate_queries(session, layer, q, positions, n);
     if (!session->per_row_keys)
-        locus_position_rotate(&session->position, layer, LOCUS_KEY, k, config->n_head_kv, positions,
-                              n, -1);
+        rotate_keys(session, layer, k, session->length + first, positions, n, false);
     for (int i = 0; i < n; i++) {
         const size_t at = (size_t)i * (size_t)kv_width;
         locus_cache_put_keys(&session->cache, LOCUS_KEYS, layer, session->length + first + i,

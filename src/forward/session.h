@@ -65,6 +65,14 @@ enum locus_status locus_session_score(struct locus_session *session, const int32
 enum locus_status locus_session_probe(struct locus_session *session, const int32_t *tokens, int n,
                                       int layer, int head, float *weights, locus_error *error);
 
+/* The position that the keys of a slot's block are rotated relative to, where the scheme wants one;
+ * `far`: as the far store has them. */
+static inline int locus_block_origin(const struct locus_session *session, int slot, bool far)
+{
+    int start = slot / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK;
+    return far ? session->far_positions[start] : session->first_position + start;
+}
+
 /* What a forward pass is to give. */
 struct locus_wanted {
     float *logits; /* [n_rows, n_vocab]: those of the last n_rows tokens */
