@@ -11,6 +11,7 @@
     SCHEME(learned)                                                                                \
     SCHEME(sinusoidal)                                                                             \
     SCHEME(rope)                                                                                   \
+    SCHEME(xpos)                                                                                   \
     SCHEME(alibi)                                                                                  \
     SCHEME(relative)                                                                               \
     SCHEME(t5)                                                                                     \
