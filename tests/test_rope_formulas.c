@@ -306,6 +306,78 @@ START_TEST(products_depend_on_distance_and_norms_are_kept)
 }
 END_TEST
 
+/* ---- xPos --------------------------------------------------------------------------------- */
+
+static const struct xpos_case {
+    const char *spec;
+    double scale_base, gamma;
+    bool adjacent;
+    int first; /* position of the first key */
+} xpos_cases[] = {
+    {"xpos", 512, 0.4, true, 0},
+    {"xpos:scale_base=32,gamma=0.2", 32, 0.2, true, 0},
+    {"xpos:pairs=half", 512, 0.4, false, 0},
+    {"xpos:scale_base=32", 32, 0.4, true, 40000}, /* a fixed origin would have overflowed */
+};
+
+static void turn_xpos(const struct locus_position *position, enum locus_position_rows which,
+                      const float *raw, int at, int origin, float *row)
+{
+    memcpy(row, raw, HEAD_DIM * sizeof *row);
+    locus_position_rotate(position, 0, which, row, 1, &at, 1, origin);
+}
+
+START_TEST(xpos_products_decay_with_distance)
+{
+    const struct xpos_case *which = &xpos_cases[_i];
+    struct locus_position_env env = position_env(NULL);
+    env.session_length = which->first + 400;
+    struct locus_position position = position_open(&env, which->spec);
+    ck_assert(position.spec.scheme->relative_blocks);
+    float raw[2 * HEAD_DIM], q[HEAD_DIM], key[HEAD_DIM];
+    position_random(raw, 2 * HEAD_DIM, 1, 9);
+    for (int j = which->first; j < which->first + 128; j += 7)
+        for (int i = j; i < which->first + 400; i += 11) {
+            int origin = j / LOCUS_POSITION_BLOCK * LOCUS_POSITION_BLOCK;
+            turn_xpos(&position, LOCUS_QUERY, raw, i, origin, q);
+            turn_xpos(&position, LOCUS_KEY, raw + HEAD_DIM, j, origin, key);
+            double product = 0, expected = 0;
+            for (int d = 0; d < HEAD_DIM; d++)
+                product += (double)q[d] * (double)key[d];
+            for (int k = 0; k < HEAD_DIM / 2; k++) {
+                int a = which->adjacent ? 2 * k : k;
+                int b = which->adjacent ? 2 * k + 1 : k + HEAD_DIM / 2;
+                double q0 = (double)raw[a], q1 = (double)raw[b];
+                double k0 = (double)raw[HEAD_DIM + a], k1 = (double)raw[HEAD_DIM + b];
+                double angle = (i - j) * base_theta(10000, k, HEAD_DIM);
+                double zeta = (2.0 * k / HEAD_DIM + which->gamma) / (1 + which->gamma);
+                expected += pow(zeta, (i - j) / which->scale_base) *
+                            ((q0 * k0 + q1 * k1) * cos(angle) + (q0 * k1 - q1 * k0) * sin(angle));
+            }
+            position_near(product, expected, 1e-6, which->spec, i - j);
+        }
+    locus_position_free(&position);
+}
+END_TEST
+
+START_TEST(xpos_has_the_known_decay)
+{
+    struct locus_position_env env = position_env(NULL);
+    env.head_dim = 64;
+    env.session_length = 513;
+    struct locus_position position = position_open(&env, "xpos");
+    float row[64] = {0};
+    int at = 512;
+    row[0] = row[62] = 1;
+    locus_position_rotate(&position, 0, LOCUS_QUERY, row, 1, &at, 1, 0);
+    position_near(hypot((double)row[0], (double)row[1]), 0.285714, 1e-6, "zeta", 0);
+    position_near(hypot((double)row[62], (double)row[63]), 0.977679, 1e-6, "zeta", 31);
+    locus_position_free(&position);
+}
+END_TEST
+
+/* ---- layers, refusals --------------------------------------------------------------------- */
+
 START_TEST(every_nth_layer_is_left_alone)
 {
     struct locus_position_env env = position_env(NULL);
@@ -342,6 +414,8 @@ START_TEST(rope_refuses_what_it_cannot_serve)
     position_refused(&env, "dynamic:factor=2", "rope:scaling=dynamic");
     position_refused(&env, "yarn:scaling=ntk", "scaling is given twice");
     position_refused(&env, "dynamic-ntk:length=0", "from 1 to 1073741824, or row");
+    position_refused(&env, "xpos:dim=5", "dim is 5; expected an even number from 2 to");
+    position_refused(&env, "xpos:scale_base=2", "keys grow");
     env = position_env(&zero);
     position_refused(&env, "rope", "rope_freqs.weight[1] is 0");
     env = position_env(&shape);
@@ -411,6 +485,9 @@ int main(void)
     tcase_add_test(tests, ntk_reach_is_estimated);
     tcase_add_loop_test(tests, rows_turn_as_the_paper_has_it, 0, N_ROTATIONS);
     tcase_add_loop_test(tests, products_depend_on_distance_and_norms_are_kept, 0, N_ROTATIONS);
+    tcase_add_loop_test(tests, xpos_products_decay_with_distance, 0,
+                        sizeof xpos_cases / sizeof *xpos_cases);
+    tcase_add_test(tests, xpos_has_the_known_decay);
     tcase_add_test(tests, every_nth_layer_is_left_alone);
     tcase_add_test(tests, rope_refuses_what_it_cannot_serve);
     tcase_add_loop_test(tests, specs_of_scalings_print_resolved, 0, sizeof prints / sizeof *prints);
