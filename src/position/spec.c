@@ -233,9 +233,8 @@ static enum locus_status read_value(double *value, const struct source *source,
     char min[LOCUS_NUMBER_TEXT] = "-inf", max[LOCUS_NUMBER_TEXT] = "inf";
     bool word = param->choices && find_choice(param, text) >= 0;
     if (parse_value(param, text, value) &&
-        (word ||
-         (*value >= param->min && *value <= param->max &&
-          (!integer || (*value >= INT_MIN && *value <= INT_MAX)))))
+        (word || (*value >= param->min && *value <= param->max &&
+                  (!integer || (*value >= INT_MIN && *value <= INT_MAX)))))
         return LOCUS_OK;
     if (choice)
         return refuse(source, "%s is '%.*s'; expected one of %s", param->key, shown_bytes(text),
