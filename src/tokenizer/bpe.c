@@ -33,7 +33,7 @@ static int byte_of(uint32_t code)
     if (itself) return (int)code;
     if (code < 0x100 || code > 0x143) return -1;
     int index = (int)code - 0x100;
-    return index <= 0x20 ? index : index <= 0x41 ? index - 0x21 + 0x7F : 0xAD;
+    return index <= 0x20 ? index : index <= 0x42 ? index - 0x21 + 0x7F : 0xAD;
 }
 
 /* Bytes of a printable spelling; false if a character in it stands for none. */

@@ -97,8 +97,9 @@ static const struct pattern *find_pattern(const struct locus_checkpoint *checkpo
     struct locus_buffer known = {0};
     for (size_t i = 0; i < N_PATTERNS; i++)
         locus_buffer_printf(&known, "%s%s", i ? ", " : "", patterns[i].name);
-    locus_fail(error, LOCUS_ERROR_UNSUPPORTED, "unknown %s \"%.*s\", known are %s", key,
-               (int)(n_bytes < 24 ? n_bytes : 24), name, known.bytes ? known.bytes : "");
+    locus_fail(error, LOCUS_ERROR_UNSUPPORTED, "%s: unknown %s \"%.*s\", known are %s",
+               locus_checkpoint_path(checkpoint), key, (int)(n_bytes < 24 ? n_bytes : 24), name,
+               known.bytes ? known.bytes : "");
     locus_buffer_free(&known);
     return NULL;
 }

@@ -1,0 +1,522 @@
+/* Tokenizers: the published cases, vocabularies of our own against the slowest possible merging,
+ * any bytes there and back, and texts made to be slow.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "testing.h"
+#include "tokenizer/tokenizer.h"
+#include "vocabularies.h"
+
+/* ---- helpers ------------------------------------------------------------------------------- */
+
+/* A tokenizer, and the file that it is from. */
+struct subject {
+    struct locus_checkpoint *checkpoint;
+    locus_tokenizer *tokenizer;
+};
+
+static struct subject open_subject(const char *path)
+{
+    locus_error error = {0};
+    struct subject subject = {.checkpoint = locus_checkpoint_open(path, &error)};
+    ck_assert_msg(subject.checkpoint != NULL, "%s", error.message);
+    subject.tokenizer = locus_tokenizer_from_checkpoint(subject.checkpoint, &error);
+    ck_assert_msg(subject.tokenizer != NULL, "%s", error.message);
+    return subject;
+}
+
+static void close_subject(struct subject *subject)
+{
+    locus_tokenizer_free(subject->tokenizer);
+    locus_checkpoint_free(subject->checkpoint);
+}
+
+static int32_t *encode(const struct subject *subject, const char *text, size_t n_bytes,
+                       unsigned flags, size_t *n_tokens)
+{
+    locus_error error = {0};
+    int32_t *tokens;
+    enum locus_status status =
+        locus_encode(subject->tokenizer, text, n_bytes, flags, &tokens, n_tokens, &error);
+    ck_assert_msg(status == LOCUS_OK, "%s", error.message);
+    ck_assert((tokens == NULL) == (*n_tokens == 0));
+    return tokens;
+}
+
+/* The pieces of the text's tokens are the text; special ones are shown only if they were parsed. */
+static void check_round_trip(const struct subject *subject, const char *text, size_t n_bytes)
+{
+    for (unsigned flags = 0; flags <= LOCUS_TEXT_SPECIAL; flags++) {
+        size_t n_tokens, at = 0;
+        int32_t *tokens = encode(subject, text, n_bytes, flags, &n_tokens);
+        for (size_t i = 0; i < n_tokens; i++) {
+            size_t length;
+            const char *piece = locus_token_piece(subject->tokenizer, i ? tokens[i - 1] : -1,
+                                                  tokens[i], flags, &length);
+            ck_assert_msg(length <= n_bytes - at && !memcmp(piece, text + at, length),
+                          "flags %u: token %zu of %zu, %d, differs at byte %zu", flags, i, n_tokens,
+                          (int)tokens[i], at);
+            at += length;
+        }
+        ck_assert_uint_eq(at, n_bytes);
+        free(tokens);
+    }
+}
+
+static uint64_t random_state;
+
+static unsigned draw(unsigned n)
+{
+    random_state = random_state * 6364136223846793005U + 1442695040888963407U;
+    return (unsigned)(random_state >> 33) % n;
+}
+
+/* ---- published cases ----------------------------------------------------------------------- */
+
+static const char *const published[] = {"gpt-2", "llama-spm"};
+
+static void check_case(const struct subject *subject, const char *text, size_t n_bytes,
+                       const char *line)
+{
+    size_t n_tokens, n = 0;
+    int32_t *tokens = encode(subject, text, n_bytes, 0, &n_tokens);
+    char *end;
+    for (;; line = end, n++) {
+        long id = strtol(line, &end, 10);
+        if (end == line) break;
+        ck_assert_msg(n < n_tokens && tokens[n] == id, "token %zu of '%.*s' is %d, expected %ld", n,
+                      (int)n_bytes, text, n < n_tokens ? (int)tokens[n] : -1, id);
+    }
+    ck_assert_uint_eq(n, n_tokens);
+    free(tokens);
+    check_round_trip(subject, text, n_bytes);
+}
+
+START_TEST(published_cases_pass)
+{
+    static const char mark[] = "\n__ggml_vocab_test__\n";
+    char name[64];
+    snprintf(name, sizeof name, "ggml-vocab-%s.gguf", published[_i]);
+    const char *path = testing_data(name);
+    if (!path) return;
+    struct subject subject = open_subject(path);
+    snprintf(name, sizeof name, "ggml-vocab-%s.gguf.inp", published[_i]);
+    char *texts = testing_read(testing_data(name), NULL);
+    snprintf(name, sizeof name, "ggml-vocab-%s.gguf.out", published[_i]);
+    char *ids = testing_read(testing_data(name), NULL), *rest = ids;
+    int n = 0;
+    for (char *text = texts, *end; (end = strstr(text, mark)); text = end + strlen(mark), n++) {
+        char *line = strsep(&rest, "\n");
+        ck_assert_ptr_nonnull(line);
+        check_case(&subject, text, (size_t)(end - text), line);
+    }
+    ck_assert_int_gt(n, 40);
+    ck_assert_str_eq(rest, "");
+    free(texts);
+    free(ids);
+    close_subject(&subject);
+}
+END_TEST
+
+/* ---- any bytes ----------------------------------------------------------------------------- */
+
+/* Bytes that are often the trouble, and any others. */
+static size_t random_text(char *text, size_t most)
+{
+    static const char *const bits[] = {
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        "\t",
+        "a",
+        "abc",
+        "'s",
+        "'LL",
+        "1234",
+        "\xC3\xA9",
+        "\xE2\x96\x81",
+        "\xC3",
+        "\xE2\x82",
+        "\xA9",
+        "\xFF",
+        "<s>",
+        "</s>",
+        "<unk>",
+        "<think>",
+        "<|endoftext|>",
+        "hell",
+        "ABc",
+        "\xF0\x9F\x98\x80",
+        "\xF0\x9F\x98",
+        "\xED\xA0\x80",
+        "\xC0\x80",
+        "\xD9\xA3",
+        "!?",
+        "caab",
+        "\xC2\xA0",
+        "\xE3\x80\x80",
+        "<0x41>",
+    };
+    size_t n_bytes = 0;
+    for (unsigned n = draw(24); n > 0; n--) {
+        if (draw(4) == 0) {
+            text[n_bytes++] = (char)(unsigned char)draw(256);
+            continue;
+        }
+        const char *bit = bits[draw(sizeof bits / sizeof *bits)];
+        size_t length = strlen(bit);
+        ck_assert_uint_le(n_bytes + length, most);
+        memcpy(text + n_bytes, bit, length);
+        n_bytes += length;
+    }
+    return n_bytes;
+}
+
+static void check_random_texts(const char *path, int n)
+{
+    struct subject subject = open_subject(path);
+    char text[512];
+    random_state = 1;
+    for (int i = 0; i < n; i++) {
+        size_t n_bytes = random_text(text, sizeof text);
+        /* Of its own size, so that a sanitizer sees a read past its end. */
+        char *copy = malloc(n_bytes ? n_bytes : 1);
+        ck_assert_ptr_nonnull(copy);
+        memcpy(copy, text, n_bytes);
+        check_round_trip(&subject, copy, n_bytes);
+        free(copy);
+    }
+    close_subject(&subject);
+}
+
+static const char *const patterns[] = {NULL,    "gpt-2",  "starcoder", "llama-bpe",
+                                       "qwen2", "gpt-4o", "bloom"};
+enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
+
+START_TEST(any_bytes_come_back_from_byte_level_bpe)
+{
+    check_random_texts(vocabulary_bpe(patterns[_i]), 1000);
+}
+END_TEST
+
+START_TEST(any_bytes_come_back_from_sentencepiece)
+{
+    check_random_texts(vocabulary_sentencepiece(1), 3000);
+}
+END_TEST
+
+START_TEST(any_bytes_come_back_from_bytes)
+{
+    check_random_texts(vocabulary_bytes(), 300);
+}
+END_TEST
+
+START_TEST(any_bytes_come_back_from_published_vocabularies)
+{
+    char name[64];
+    snprintf(name, sizeof name, "ggml-vocab-%s.gguf", published[_i]);
+    const char *path = testing_data(name);
+    if (path) check_random_texts(path, 2000);
+}
+END_TEST
+
+START_TEST(every_single_byte_and_pair_comes_back)
+{
+    struct subject subjects[] = {open_subject(vocabulary_bpe(NULL)),
+                                 open_subject(vocabulary_sentencepiece(1)),
+                                 open_subject(vocabulary_bytes())};
+    for (int s = 0; s < 3; s++) {
+        for (int byte = 0; byte < 256; byte++) {
+            char text[2] = {(char)(unsigned char)byte, (char)(unsigned char)(byte * 7)};
+            check_round_trip(&subjects[s], text, 1);
+            check_round_trip(&subjects[s], text, 2);
+        }
+        check_round_trip(&subjects[s], "", 0);
+        close_subject(&subjects[s]);
+    }
+}
+END_TEST
+
+/* ---- the order of merges ------------------------------------------------------------------- */
+
+/* Symbols of a text, merged by looking at all of it each time. */
+struct symbols {
+    char texts[66][64];
+    int n;
+};
+
+static void merge_at(struct symbols *symbols, int at)
+{
+    size_t length = strlen(symbols->texts[at]);
+    memmove(symbols->texts[at] + length, symbols->texts[at + 1], sizeof *symbols->texts - length);
+    symbols->n--;
+    memmove(symbols->texts[at + 1], symbols->texts[at + 2],
+            (size_t)(symbols->n - at - 1) * sizeof *symbols->texts);
+}
+
+static bool best_merge(const struct symbols *symbols, int *at, bool scored)
+{
+    double best = 1e9;
+    for (int i = 0; i + 1 < symbols->n; i++) {
+        const char *left = symbols->texts[i], *right = symbols->texts[i + 1];
+        char both[128];
+        snprintf(both, sizeof both, "%s%s", left, right);
+        size_t n = scored ? vocabulary_n_pieces : vocabulary_n_merges;
+        for (size_t m = 0; m < n; m++) {
+            bool fits = scored ? !strcmp(both, vocabulary_pieces[m].text)
+                               : !strcmp(left, vocabulary_merges[m].left) &&
+                                     !strcmp(right, vocabulary_merges[m].right);
+            double order = scored ? -(double)vocabulary_pieces[m].score : (double)m;
+            if (fits && order < best) {
+                best = order;
+                *at = i;
+            }
+        }
+    }
+    return best < 1e9;
+}
+
+static void check_merges(const struct subject *subject, const char *text, const char *prefix,
+                         bool scored)
+{
+    struct symbols symbols = {.n = 0};
+    char whole[64];
+    snprintf(whole, sizeof whole, "%s%s", prefix, text);
+    for (const char *c = whole; *c; c++)
+        snprintf(symbols.texts[symbols.n++], 64, "%c", *c);
+    for (int at; best_merge(&symbols, &at, scored);)
+        merge_at(&symbols, at);
+    size_t n_tokens;
+    int32_t *tokens = encode(subject, text, strlen(text), 0, &n_tokens);
+    ck_assert_uint_eq(n_tokens, (size_t)symbols.n);
+    for (size_t i = 0; i < n_tokens; i++) {
+        size_t length;
+        const char *piece = locus_token_piece(subject->tokenizer, 2, tokens[i], 0, &length);
+        ck_assert_msg(length == strlen(symbols.texts[i]) &&
+                          !memcmp(piece, symbols.texts[i], length),
+                      "'%s': token %zu is '%.*s', expected '%s'", text, i, (int)length, piece,
+                      symbols.texts[i]);
+    }
+    free(tokens);
+}
+
+START_TEST(merges_are_made_in_the_order_of_their_ranks)
+{
+    struct subject subject = open_subject(vocabulary_bpe("gpt-2"));
+    random_state = 2;
+    for (int i = 0; i < 2000; i++) {
+        char text[32];
+        size_t n = 1 + draw(30);
+        for (size_t c = 0; c < n; c++)
+            text[c] = "abcabchelo"[draw(10)];
+        text[n] = '\0';
+        check_merges(&subject, text, "", false);
+    }
+    close_subject(&subject);
+}
+END_TEST
+
+START_TEST(pieces_are_merged_in_the_order_of_their_scores)
+{
+    struct subject subject = open_subject(vocabulary_sentencepiece(1));
+    random_state = 3;
+    for (int i = 0; i < 2000; i++) {
+        char text[32];
+        size_t n = 1 + draw(30);
+        for (size_t c = 0; c < n; c++)
+            text[c] = "abcaabc "[draw(8)];
+        text[n] = '\0';
+        check_merges(&subject, text, " ", true);
+    }
+    close_subject(&subject);
+}
+END_TEST
+
+/* ---- texts made to be slow ----------------------------------------------------------------- */
+
+/* Of each so much that what is quadratic in it does not end within the test's time. */
+static const struct {
+    const char *bit;
+    size_t n_bytes;
+} slow[] = {
+    {"a", 1},
+    {"ab", 2},
+    {" ", 1},
+    {"\n", 1},
+    {" \n", 2},
+    {"\xC3\xA9", 2},
+    {"\xE4\xB8\xAD", 3},
+    {"\xFF", 1},
+    {"a\xFF", 2},
+    {"1", 1},
+    {"A", 1},
+    {"Aa", 2},
+    {"'", 1},
+    {"'s", 2},
+    {"!", 1},
+    {"a ", 2},
+    {"\0", 1},
+    {"<", 1},
+    {"<s>", 3},
+    {"\xE2\x96\x81", 3},
+    {"<|endoftext", 11},
+    {"\xCC\x81", 2},
+    {"\xC2\xA0", 2},
+    {"hello hello", 11},
+};
+enum { N_SLOW = sizeof slow / sizeof *slow, SLOW_BYTES = 200000 };
+
+static void check_slow(const char *path)
+{
+    struct subject subject = open_subject(path);
+    char *text = malloc(SLOW_BYTES);
+    ck_assert_ptr_nonnull(text);
+    for (size_t s = 0; s < N_SLOW; s++) {
+        for (size_t i = 0; i < SLOW_BYTES; i++)
+            text[i] = slow[s].bit[i % slow[s].n_bytes];
+        size_t n_tokens;
+        free(encode(&subject, text, SLOW_BYTES, LOCUS_TEXT_SPECIAL, &n_tokens));
+        ck_assert_uint_gt(n_tokens, 0);
+    }
+    free(text);
+    close_subject(&subject);
+}
+
+START_TEST(monotonous_texts_are_not_slow_for_byte_level_bpe)
+{
+    check_slow(vocabulary_bpe(patterns[_i]));
+}
+END_TEST
+
+START_TEST(monotonous_texts_are_not_slow_for_sentencepiece)
+{
+    check_slow(vocabulary_sentencepiece(1));
+}
+END_TEST
+
+/* ---- special tokens ------------------------------------------------------------------------ */
+
+/* text -> ids, with these flags. */
+static void check_ids(const struct subject *subject, const char *text, unsigned flags,
+                      const int32_t *wanted, size_t n_wanted)
+{
+    size_t n_tokens;
+    int32_t *tokens = encode(subject, text, strlen(text), flags, &n_tokens);
+    ck_assert_uint_eq(n_tokens, n_wanted);
+    for (size_t i = 0; i < n_tokens; i++)
+        ck_assert_int_eq(tokens[i], wanted[i]);
+    free(tokens);
+}
+
+static bool holds(const struct subject *subject, const char *text, unsigned flags, int32_t id)
+{
+    size_t n_tokens, n = 0;
+    int32_t *tokens = encode(subject, text, strlen(text), flags, &n_tokens);
+    for (size_t i = 0; i < n_tokens; i++)
+        n += tokens[i] == id;
+    free(tokens);
+    return n > 0;
+}
+
+START_TEST(special_tokens_are_text_without_the_flag)
+{
+    struct subject subject = open_subject(vocabulary_bpe(NULL));
+    const int32_t end = VOCABULARY_FIRST_MERGE + (int32_t)vocabulary_n_merges, think = end + 1;
+    size_t n_bytes;
+    ck_assert(!holds(&subject, "a<|endoftext|>b", 0, end));
+    check_ids(&subject, "x<|endoftext|>y", LOCUS_TEXT_SPECIAL, (const int32_t[]){'x', end, 'y'}, 3);
+    check_ids(&subject, "<|endoftext|><|endoftext|>", LOCUS_TEXT_SPECIAL,
+              (const int32_t[]){end, end}, 2);
+    check_ids(&subject, "<|endoftext|", LOCUS_TEXT_SPECIAL,
+              (const int32_t[]){'<', '|', 'e', 'n', 'd', 'o', 'f', 't', 'e', 'x', 't', '|'}, 12);
+    /* A user-defined token is matched in any text. */
+    check_ids(&subject, "x<think>y", 0, (const int32_t[]){'x', think, 'y'}, 3);
+    locus_token_piece(subject.tokenizer, -1, end, 0, &n_bytes);
+    ck_assert_uint_eq(n_bytes, 0);
+    const char *piece = locus_token_piece(subject.tokenizer, -1, end, LOCUS_TEXT_SPECIAL, &n_bytes);
+    ck_assert(n_bytes == 13 && !memcmp(piece, "<|endoftext|>", 13));
+    close_subject(&subject);
+}
+END_TEST
+
+START_TEST(text_begins_as_the_vocabulary_wants)
+{
+    struct subject sentencepiece = open_subject(vocabulary_sentencepiece(1));
+    struct subject bpe = open_subject(vocabulary_bpe("gpt-2"));
+    struct subject llama3 = open_subject(vocabulary_bpe("llama-bpe"));
+    const int32_t end = VOCABULARY_FIRST_MERGE + (int32_t)vocabulary_n_merges;
+    check_ids(&sentencepiece, "", LOCUS_TEXT_BEGIN, (const int32_t[]){1}, 1);
+    check_ids(&sentencepiece, "", 0, NULL, 0);
+    check_ids(&bpe, "x", LOCUS_TEXT_BEGIN, (const int32_t[]){'x'}, 1);
+    check_ids(&llama3, "x", LOCUS_TEXT_BEGIN, (const int32_t[]){end, 'x'}, 2);
+    close_subject(&sentencepiece);
+    close_subject(&bpe);
+    close_subject(&llama3);
+}
+END_TEST
+
+/* The first word's space is the vocabulary's, not the text's. */
+START_TEST(first_space_is_dropped_only_where_it_was_added)
+{
+    struct subject subject = open_subject(vocabulary_sentencepiece(1));
+    size_t n_tokens, n_bytes;
+    int32_t *tokens = encode(&subject, "abc", 3, LOCUS_TEXT_BEGIN, &n_tokens);
+    ck_assert_uint_eq(n_tokens, 2);
+    const char *piece = locus_token_piece(subject.tokenizer, 1, tokens[1], 0, &n_bytes);
+    ck_assert(n_bytes == 3 && !memcmp(piece, "abc", 3));
+    piece = locus_token_piece(subject.tokenizer, tokens[1], tokens[1], 0, &n_bytes);
+    ck_assert(n_bytes == 4 && !memcmp(piece, " abc", 4));
+    free(tokens);
+    close_subject(&subject);
+}
+END_TEST
+
+START_TEST(bytes_without_a_token_are_unknown)
+{
+    struct subject subject = open_subject(vocabulary_sentencepiece(0));
+    const int32_t a = 3 + 7; /* " a" */
+    check_ids(&subject, "axyz\xFF", 0, (const int32_t[]){a, 0}, 2);
+    check_ids(&subject, "axa", 0, (const int32_t[]){a, 0, 4}, 3);
+    close_subject(&subject);
+}
+END_TEST
+
+START_TEST(ids_outside_the_vocabulary_have_no_bytes)
+{
+    struct subject subject = open_subject(vocabulary_bytes());
+    const int32_t ids[] = {-1, 257, INT32_MAX, INT32_MIN};
+    for (int i = 0; i < 4; i++) {
+        size_t n_bytes = 7;
+        ck_assert_ptr_nonnull(locus_token_piece(subject.tokenizer, -1, ids[i], 3, &n_bytes));
+        ck_assert_uint_eq(n_bytes, 0);
+    }
+    close_subject(&subject);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tokenizer");
+    TCase *tests = tcase_create("tokenizer");
+    tcase_add_loop_test(tests, published_cases_pass, 0, 2);
+    tcase_add_loop_test(tests, any_bytes_come_back_from_byte_level_bpe, 0, N_PATTERNS);
+    tcase_add_test(tests, any_bytes_come_back_from_sentencepiece);
+    tcase_add_test(tests, any_bytes_come_back_from_bytes);
+    tcase_add_loop_test(tests, any_bytes_come_back_from_published_vocabularies, 0, 2);
+    tcase_add_test(tests, every_single_byte_and_pair_comes_back);
+    tcase_add_test(tests, merges_are_made_in_the_order_of_their_ranks);
+    tcase_add_test(tests, pieces_are_merged_in_the_order_of_their_scores);
+    tcase_add_loop_test(tests, monotonous_texts_are_not_slow_for_byte_level_bpe, 0, N_PATTERNS);
+    tcase_add_test(tests, monotonous_texts_are_not_slow_for_sentencepiece);
+    tcase_add_test(tests, special_tokens_are_text_without_the_flag);
+    tcase_add_test(tests, text_begins_as_the_vocabulary_wants);
+    tcase_add_test(tests, first_space_is_dropped_only_where_it_was_added);
+    tcase_add_test(tests, bytes_without_a_token_are_unknown);
+    tcase_add_test(tests, ids_outside_the_vocabulary_have_no_bytes);
+    suite_add_tcase(suite, tests);
+    return testing_run(suite);
+}

@@ -1,0 +1,213 @@
+/* Vocabularies that are none: what a checkpoint must hold to have a tokenizer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/checkpoint.h"
+#include "testing.h"
+#include "tokenizer/tokenizer.h"
+#include "variant.h"
+#include "vocabularies.h"
+
+static void text(struct variant *variant, const char *key, const char *value)
+{
+    locus_writer_string(variant_writer(variant), key, value, strlen(value));
+}
+
+static void no_model(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.model");
+}
+
+static void other_model(struct variant *variant)
+{
+    no_model(variant);
+    text(variant, "tokenizer.ggml.model", "bert");
+}
+
+static void number_for_a_model(struct variant *variant)
+{
+    no_model(variant);
+    locus_writer_u32(variant_writer(variant), "tokenizer.ggml.model", 1);
+}
+
+static void other_pattern(struct variant *variant)
+{
+    text(variant, "tokenizer.ggml.pre", "gpt-5");
+}
+
+static void number_for_a_pattern(struct variant *variant)
+{
+    locus_writer_u32(variant_writer(variant), "tokenizer.ggml.pre", 1);
+}
+
+static void no_merges(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.merges");
+}
+
+static void numbers_for_merges(struct variant *variant)
+{
+    no_merges(variant);
+    locus_writer_i32s(variant_writer(variant), "tokenizer.ggml.merges", (const int32_t[]){1}, 1);
+}
+
+static void no_tokens(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.tokens");
+}
+
+static void empty_tokens(struct variant *variant)
+{
+    no_tokens(variant);
+    variant_drop(variant, "tokenizer.ggml.token_type");
+    locus_writer_strings(variant_writer(variant), "tokenizer.ggml.tokens", NULL, NULL, 0);
+}
+
+static void few_types(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.token_type");
+    locus_writer_i32s(variant_writer(variant), "tokenizer.ggml.token_type", (const int32_t[]){1},
+                      1);
+}
+
+static void text_for_types(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.token_type");
+    text(variant, "tokenizer.ggml.token_type", "1");
+}
+
+static void far_end(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.eos_token_id");
+    locus_writer_u32(variant_writer(variant), "tokenizer.ggml.eos_token_id", 100000);
+}
+
+static void no_scores(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.scores");
+}
+
+static void few_scores(struct variant *variant)
+{
+    no_scores(variant);
+    locus_writer_f32s(variant_writer(variant), "tokenizer.ggml.scores", (const float[]){1}, 1);
+}
+
+static void text_for_scores(struct variant *variant)
+{
+    no_scores(variant);
+    text(variant, "tokenizer.ggml.scores", "1");
+}
+
+enum kind { BPE, SENTENCEPIECE, BYTES };
+
+static const char *vocabulary(enum kind kind)
+{
+    if (kind == BPE) return vocabulary_bpe(NULL);
+    return kind == SENTENCEPIECE ? vocabulary_sentencepiece(1) : vocabulary_bytes();
+}
+
+static const struct refusal {
+    enum kind kind;
+    void (*change)(struct variant *variant);
+    const char *says[2];
+} refusals[] = {
+    {BPE, no_model, {"holds no tokenizer", "tokenizer.ggml.model is absent"}},
+    {BPE, other_model, {"tokenizer.ggml.model is \"bert\"", "expected gpt2, llama or bytes"}},
+    {BPE, number_for_a_model, {"tokenizer.ggml.model is not a string"}},
+    {BPE, other_pattern, {"unknown tokenizer.ggml.pre \"gpt-5\"", "known are gpt-2"}},
+    {BPE, number_for_a_pattern, {"tokenizer.ggml.pre is not a string"}},
+    {BPE, no_merges, {"tokenizer.ggml.merges is absent", "expected strings"}},
+    {BPE, numbers_for_merges, {"tokenizer.ggml.merges is something else", "expected strings"}},
+    {BPE, no_tokens, {"tokenizer.ggml.tokens is absent", "expected strings"}},
+    {BPE, empty_tokens, {"tokenizer.ggml.tokens is empty"}},
+    {BPE, few_types, {"token_type has 1 entries", "expected 282"}},
+    {BPE, text_for_types, {"token_type is not an array of numbers"}},
+    {BPE, far_end, {"eos_token_id is 100000", "expected 0 to 281"}},
+    {SENTENCEPIECE, no_tokens, {"tokenizer.ggml.tokens is absent", "expected strings"}},
+    {SENTENCEPIECE, empty_tokens, {"tokenizer.ggml.tokens is empty"}},
+    {SENTENCEPIECE, no_scores, {"tokenizer.ggml.scores is absent", "expected numbers"}},
+    {SENTENCEPIECE, few_scores, {"tokenizer.ggml.scores has 1 entries", "expected 282"}},
+    {SENTENCEPIECE, text_for_scores, {"tokenizer.ggml.scores is something else"}},
+    {BYTES, empty_tokens, {"has 0 entries", "expected at least 256"}},
+    {BYTES, far_end, {"eos_token_id is 100000", "expected 0 to 256"}},
+};
+
+START_TEST(refusal_names_file_field_found_and_expected)
+{
+    const struct refusal *refusal = &refusals[_i];
+    struct variant *variant = variant_begin(vocabulary(refusal->kind));
+    refusal->change(variant);
+    locus_error error = {0};
+    struct locus_checkpoint *checkpoint = locus_checkpoint_open(variant_finish(variant), &error);
+    ck_assert_msg(checkpoint != NULL, "%s", error.message);
+    ck_assert_ptr_null(locus_tokenizer_from_checkpoint(checkpoint, NULL));
+    ck_assert_ptr_null(locus_tokenizer_from_checkpoint(checkpoint, &error));
+    ck_assert_int_ne(error.status, LOCUS_OK);
+    ck_assert_msg(strstr(error.message, "variant.gguf") != NULL, "%s", error.message);
+    for (int i = 0; i < 2 && refusal->says[i]; i++)
+        ck_assert_msg(strstr(error.message, refusal->says[i]) != NULL, "no \"%s\": %s",
+                      refusal->says[i], error.message);
+    locus_checkpoint_free(checkpoint);
+}
+END_TEST
+
+START_TEST(tokenizer_says_what_it_is)
+{
+    static const struct {
+        const char *kind;
+        int n_tokens;
+    } wanted[] = {{"byte-level BPE", 282}, {"SentencePiece BPE", 282}, {"bytes", 257}};
+    for (int i = 0; i < 3; i++) {
+        locus_error error = {0};
+        struct locus_checkpoint *checkpoint =
+            locus_checkpoint_open(vocabulary((enum kind)i), &error);
+        locus_tokenizer *tokenizer = locus_tokenizer_from_checkpoint(checkpoint, &error);
+        ck_assert_msg(tokenizer != NULL, "%s", error.message);
+        ck_assert_str_eq(locus_tokenizer_kind(tokenizer), wanted[i].kind);
+        ck_assert_int_eq(locus_tokenizer_n_tokens(tokenizer), wanted[i].n_tokens);
+        locus_tokenizer_free(tokenizer);
+        locus_checkpoint_free(checkpoint);
+    }
+    locus_tokenizer_free(NULL);
+}
+END_TEST
+
+/* Files of before token types: the ids of begin, end and unknown say what is special. */
+START_TEST(vocabulary_without_types_has_its_special_tokens)
+{
+    locus_error error = {0};
+    struct variant *variant = variant_begin(vocabulary_sentencepiece(1));
+    variant_drop(variant, "tokenizer.ggml.token_type");
+    struct locus_checkpoint *checkpoint = locus_checkpoint_open(variant_finish(variant), &error);
+    locus_tokenizer *tokenizer = locus_tokenizer_from_checkpoint(checkpoint, &error);
+    ck_assert_msg(tokenizer != NULL, "%s", error.message);
+    int32_t *tokens;
+    size_t n_tokens, n_bytes;
+    ck_assert_int_eq(
+        locus_encode(tokenizer, "</s>\xFF", 5, LOCUS_TEXT_SPECIAL, &tokens, &n_tokens, &error),
+        LOCUS_OK);
+    ck_assert_uint_eq(n_tokens, 2);
+    ck_assert_int_eq(tokens[0], 2);
+    ck_assert_int_eq(tokens[1], 3 + 0xFF);
+    const char *piece = locus_token_piece(tokenizer, 2, tokens[1], 0, &n_bytes);
+    ck_assert(n_bytes == 1 && *piece == '\xFF');
+    locus_token_piece(tokenizer, -1, 1, 0, &n_bytes);
+    ck_assert_uint_eq(n_bytes, 0);
+    free(tokens);
+    locus_tokenizer_free(tokenizer);
+    locus_checkpoint_free(checkpoint);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("vocabulary");
+    TCase *tests = tcase_create("vocabulary");
+    tcase_add_loop_test(tests, refusal_names_file_field_found_and_expected, 0,
+                        sizeof refusals / sizeof *refusals);
+    tcase_add_test(tests, tokenizer_says_what_it_is);
+    tcase_add_test(tests, vocabulary_without_types_has_its_special_tokens);
+    suite_add_tcase(suite, tests);
+    return testing_run(suite);
+}

@@ -1,0 +1,35 @@
+/* Small vocabularies of our own, in files without tensors. */
+#ifndef LOCUS_TESTS_VOCABULARIES_H
+#define LOCUS_TESTS_VOCABULARIES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct merge_pair {
+    const char *left, *right;
+};
+
+extern const struct merge_pair vocabulary_merges[]; /* best first */
+extern const size_t vocabulary_n_merges;
+
+/* Byte-level BPE: id b is byte b, 256 + i what merge i makes, then "<|endoftext|>" (begin- and
+ * end-of-text), and user-defined "<think>". `pre` names the pattern; NULL: none. The path is one of
+ * testing_temporary. */
+const char *vocabulary_bpe(const char *pre);
+enum { VOCABULARY_FIRST_MERGE = 256 };
+
+struct scored_piece {
+    const char *text; /* with plain spaces */
+    float score;
+};
+
+extern const struct scored_piece vocabulary_pieces[];
+extern const size_t vocabulary_n_pieces;
+
+/* SentencePiece: <unk>, <s>, </s>, 256 bytes (none without `bytes`), vocabulary_pieces. */
+const char *vocabulary_sentencepiece(int bytes);
+
+/* Raw bytes, and "<|endoftext|>" as 256. */
+const char *vocabulary_bytes(void);
+
+#endif
