@@ -259,3 +259,26 @@ void locus_axis_draw_beside(struct locus_canvas *canvas, const struct locus_axis
                         right ? LOCUS_ALIGN_LEFT : LOCUS_ALIGN_RIGHT, false);
     }
 }
+
+/* ---- title -------------------------------------------------------------------------------- */
+
+enum { MARGIN = 16, TITLE = 34, SUBTITLE = 20 };
+
+int locus_title_height(const char *title)
+{
+    return !title ? 0 : strchr(title, '\n') ? TITLE + SUBTITLE : TITLE;
+}
+
+void locus_title_draw(struct locus_canvas *canvas, const char *title)
+{
+    if (!title) return;
+    const char *newline = strchr(title, '\n');
+    size_t length = newline ? (size_t)(newline - title) : strlen(title);
+    double middle = canvas->width / 2.0, width = canvas->width - 2.0 * MARGIN;
+    size_t fit = locus_text_fit(&locus_text_title, title, width);
+    locus_text_draw(canvas, &locus_text_title, title, fit < length ? fit : length, middle,
+                    MARGIN + 14, LOCUS_ALIGN_CENTRE, false);
+    if (newline)
+        locus_text_draw_cut(canvas, &locus_text_plain, newline + 1, width, middle,
+                            MARGIN + 14 + SUBTITLE, LOCUS_ALIGN_CENTRE, false);
+}

@@ -41,7 +41,7 @@ double locus_axis_place(const struct locus_axis *axis, double value);
  * vertical one, below each other), don't touch. */
 void locus_axis_tick(struct locus_axis *axis, const struct locus_text_style *style, bool vertical);
 
-/* Whole numbers for heat maps: [first, first + step, ...] of n cells, at round ones. */
+/* A number with as many decimals as its neighbours, `step` apart, need. */
 void locus_number_print(char text[32], double value, double step);
 
 /* Widest text of the ticks, pixels. */
@@ -52,5 +52,10 @@ double locus_axis_text_width(const struct locus_axis *axis, const struct locus_t
 void locus_axis_draw_below(struct locus_canvas *canvas, const struct locus_axis *axis, int y);
 void locus_axis_draw_beside(struct locus_canvas *canvas, const struct locus_axis *axis, int x,
                             bool right);
+
+/* A chart's title above everything else, what follows its newline below it; and the pixels that
+ * takes. NULL: none. */
+void locus_title_draw(struct locus_canvas *canvas, const char *title);
+int locus_title_height(const char *title);
 
 #endif

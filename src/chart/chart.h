@@ -42,7 +42,7 @@ struct locus_chart_series {
 };
 
 struct locus_line_chart {
-    const char *title; /* NULL: none */
+    const char *title; /* a newline starts a second, smaller line; NULL: none */
     struct locus_chart_axis x, y;
     int n_series;
     const struct locus_chart_series *series; /* [n_series] */
@@ -59,7 +59,7 @@ struct locus_heat_axis {
 };
 
 struct locus_heat_map {
-    const char *title;       /* NULL: none */
+    const char *title;       /* a newline starts a second, smaller line; NULL: none */
     const char *value_label; /* beside the scale bar; NULL: none */
     int n_rows, n_columns;
     const float *values; /* [n_rows, n_columns]; row 0 is drawn at the top */

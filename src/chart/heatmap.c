@@ -21,7 +21,6 @@ static const struct locus_colour ink = {0x26, 0x26, 0x26}, hole = {0xDD, 0xDD, 0
 
 enum {
     MARGIN = 16,
-    TITLE = 34,
     LABEL = 26,
     TICK_ROOM = 12, /* between a frame and the texts of its ticks */
     SCALE_GAP = 20,
@@ -98,7 +97,7 @@ static void place_frame(struct drawing *drawing)
     struct locus_box *frame = &drawing->frame;
     drawing->width = map->width ? map->width : map->square ? 720 : 960;
     drawing->height = map->height ? map->height : map->square ? 640 : 560;
-    frame->top = MARGIN + (map->title ? TITLE : 0);
+    frame->top = MARGIN + locus_title_height(map->title);
     frame->left = MARGIN + (map->rows.label ? LABEL : 0) + TICK_ROOM +
                   (int)axis_text_width(&map->rows, map->n_rows);
     /* Ticks of the scale, whose texts may be as wide as these. */
@@ -280,7 +279,10 @@ static void drop_between(struct locus_axis *axis, const struct locus_heat_axis *
     int n = 0;
     for (int i = 0; i < axis->n_ticks; i++) {
         double cell = (axis->ticks[i].value - numbers->first) / step_of(numbers);
-        if (fabs(cell - round(cell)) < 1e-6) axis->ticks[n++] = axis->ticks[i];
+        if (fabs(cell - round(cell)) > 1e-6) continue;
+        axis->ticks[n] = axis->ticks[i];
+        locus_number_print(axis->ticks[n].text, axis->ticks[n].value, step_of(numbers));
+        n++;
     }
     axis->n_ticks = n;
 }
@@ -346,9 +348,7 @@ static void draw_labels(struct drawing *drawing)
     struct locus_canvas *canvas = &drawing->canvas;
     double below = f.bottom + TICK_ROOM + LABEL + 4;
     if (drawing->turned) below += axis_text_width(&map->columns, map->n_columns) - 10;
-    if (map->title)
-        locus_text_draw_cut(canvas, &locus_text_title, map->title, drawing->width - 2 * MARGIN,
-                            drawing->width / 2.0, MARGIN + 14, LOCUS_ALIGN_CENTRE, false);
+    locus_title_draw(canvas, map->title);
     if (map->columns.label)
         locus_text_draw_cut(canvas, &locus_text_plain, map->columns.label,
                             drawing->width - 2 * MARGIN, (f.left + f.right) / 2.0, below,

@@ -18,7 +18,7 @@
 static const struct locus_colour ink = {0x26, 0x26, 0x26}, grid = {0xE4, 0xE4, 0xE4},
                                  grey = {0x80, 0x80, 0x80};
 
-enum { MARGIN = 16, TITLE = 34, LABEL = 26, MARK_ROW = 18, MAX_MARKS = 6 };
+enum { MARGIN = 16, LABEL = 26, MARK_ROW = 18, MAX_MARKS = 6 };
 
 struct drawing {
     const struct locus_line_chart *chart;
@@ -93,7 +93,7 @@ static void place_frame(struct drawing *drawing)
                                             .context = chart,
                                             .text_width = drawing->width * 0.3};
     locus_legend_measure(&drawing->legend);
-    frame->top = MARGIN + (chart->title ? TITLE : 0) + (drawing->n_marks ? MARK_ROW : 0);
+    frame->top = MARGIN + locus_title_height(chart->title) + (drawing->n_marks ? MARK_ROW : 0);
     int below = MARGIN + 22 + (chart->x.label ? LABEL : 0);
     int needed = frame->top + drawing->legend.height + below;
     if (needed > drawing->height)
@@ -266,9 +266,7 @@ static void draw_frame(struct drawing *drawing)
     locus_axis_draw_below(canvas, &drawing->x, f.bottom);
     locus_axis_draw_beside(canvas, &drawing->y, f.left, false);
     const struct locus_line_chart *chart = drawing->chart;
-    if (chart->title)
-        locus_text_draw_cut(canvas, &locus_text_title, chart->title, drawing->width - 2 * MARGIN,
-                            drawing->width / 2.0, MARGIN + 14, LOCUS_ALIGN_CENTRE, false);
+    locus_title_draw(canvas, chart->title);
     if (chart->x.label)
         locus_text_draw_cut(canvas, &locus_text_plain, chart->x.label, drawing->width - 2 * MARGIN,
                             (f.left + f.right) / 2.0, drawing->height - MARGIN - 4,

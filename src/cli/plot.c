@@ -1,0 +1,501 @@
+/* locus plot: pictures of what a position scheme does.
+ *
+ *     options -> model -> numbers of the scheme (experiment/probe.h), or of a session's attention
+ *             -> chart -> file
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chart/chart.h"
+#include "cli/commands.h"
+#include "cli/model_file.h"
+#include "cli/names.h"
+#include "cli/session_options.h"
+#include "cli/talk.h"
+#include "experiment/probe.h"
+#include "forward/session.h"
+
+struct plot_options {
+    struct locus_common common; /* first, as in every command */
+    struct locus_texts positions;
+    const char *prompt, *output;
+    int length, layer, head;
+};
+
+struct plot {
+    const struct plot_options *options;
+    locus_model *model;
+    const char *name; /* the model file's, without folder and ending */
+    int name_length;
+    struct locus_scheme_probe probe; /* of the first SPEC */
+    int32_t *tokens;                 /* of the prompt; NULL: there is none */
+    int n_tokens;
+    const char **pieces; /* [n_tokens]: how tokens are written beside a map; each is freed */
+};
+
+enum { MAX_LENGTH = 1 << 16, MAX_MATRIX = 4096, MAX_LINES = 16, MAX_PIECES = 64 };
+
+#define FIELD(member) offsetof(struct plot_options, member)
+
+static const struct locus_option table[] = {
+    {.name = "output",
+     .letter = 'o',
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(output),
+     .argument = "FILE",
+     .help = "the PNG file to write"},
+    {.name = "position",
+     .letter = 'P',
+     .type = LOCUS_OPTION_TEXTS,
+     .offset = FIELD(positions),
+     .argument = "SPEC",
+     .help = "position scheme in place of the model's; rotation: a line each (repeats)"},
+    {.name = "length",
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(length),
+     .argument = "N",
+     .min = 2,
+     .max = MAX_LENGTH,
+     .help = "positions, or distances (default: the trained length)"},
+    {.name = "layer",
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(layer),
+     .argument = "N",
+     .fallback = "0",
+     .min = 0,
+     .max = INT_MAX,
+     .help = "of bias, rotation and attention"},
+    {.name = "head",
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(head),
+     .argument = "N",
+     .fallback = "0",
+     .min = 0,
+     .max = INT_MAX,
+     .help = "of rotation and attention"},
+    {.name = "prompt",
+     .letter = 'p',
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(prompt),
+     .argument = "TEXT",
+     .help = "the text that attention reads; a table's, where the scheme reads it"},
+    {.name = NULL},
+};
+
+static int fail(const locus_error *error)
+{
+    return locus_talk_refusal("plot", error);
+}
+
+static int fail_memory(void)
+{
+    return locus_talk_error("out of memory for the plot");
+}
+
+/* ---- what plots share --------------------------------------------------------------------- */
+
+static const char *first_spec(const struct plot *plot)
+{
+    return plot->options->positions.n_items ? plot->options->positions.items[0] : NULL;
+}
+
+/* WHAT, and below it the SPEC and the model; to be freed; NULL: out of memory. */
+static char *make_title(const struct plot *plot, const char *what, const char *spec)
+{
+    struct locus_buffer title = {0};
+    locus_buffer_printf(&title, "%s\n%s (%.*s)", what, spec, plot->name_length, plot->name);
+    if (!title.failed) return title.bytes;
+    locus_buffer_free(&title);
+    return NULL;
+}
+
+static int draw_map(struct plot *plot, const char *what, const char *spec,
+                    struct locus_heat_map *map)
+{
+    locus_error error;
+    char *title = make_title(plot, what, spec);
+    if (!title) return fail_memory();
+    map->title = title;
+    enum locus_status status = locus_heat_map_write(plot->options->output, map, &error);
+    free(title);
+    return status ? fail(&error) : LOCUS_EXIT_DONE;
+}
+
+/* Every token as it is written beside a map: control characters escaped, and a token of spaces
+ * alone in quotes. */
+static char *write_piece(const char *piece, size_t n_bytes)
+{
+    struct locus_buffer text = {0};
+    size_t blank = 0;
+    while (blank < n_bytes && piece[blank] == ' ')
+        blank++;
+    const char *quote = blank == n_bytes && n_bytes ? "'" : "";
+    locus_buffer_printf(&text, "%s", quote);
+    for (size_t i = *quote ? 0 : blank; i < n_bytes; i++) {
+        unsigned char byte = (unsigned char)piece[i];
+        if (byte == '\n')
+            locus_buffer_append(&text, "\\n", 2);
+        else if (byte < ' ' || byte == 0x7F)
+            locus_buffer_printf(&text, "\\x%02X", byte);
+        else
+            locus_buffer_append(&text, &byte, 1);
+    }
+    locus_buffer_printf(&text, "%s", quote);
+    if (!text.failed) return text.bytes;
+    locus_buffer_free(&text);
+    return NULL;
+}
+
+/* -1, or the exit status. */
+static int read_prompt(struct plot *plot)
+{
+    const char *prompt = plot->options->prompt;
+    if (!prompt || plot->tokens) return -1;
+    locus_error error;
+    locus_tokenizer *tokenizer = locus_tokenizer_create(plot->model, &error);
+    if (!tokenizer) return fail(&error);
+    size_t n_tokens = 0;
+    int status = -1;
+    if (locus_encode(tokenizer, prompt, strlen(prompt), LOCUS_TEXT_BEGIN, &plot->tokens, &n_tokens,
+                     &error))
+        status = fail(&error);
+    else if (n_tokens < 2 || n_tokens > MAX_MATRIX)
+        status = locus_talk_error("the text has %zu tokens, expected 2 to %d", n_tokens,
+                                  (int)MAX_MATRIX);
+    else if (!(plot->pieces = calloc(n_tokens, sizeof *plot->pieces)))
+        status = fail_memory();
+    for (size_t i = 0; status < 0 && i < n_tokens; i++) {
+        size_t n_bytes;
+        const char *piece =
+            locus_token_piece(tokenizer, -1, plot->tokens[i], LOCUS_TEXT_SPECIAL, &n_bytes);
+        plot->n_tokens = (int)i + 1;
+        if (!(plot->pieces[i] = write_piece(piece, n_bytes))) status = fail_memory();
+    }
+    locus_tokenizer_free(tokenizer);
+    return status;
+}
+
+/* The scheme for as many positions as were asked for. -1, or the exit status. */
+static int open_probe(struct plot *plot, const char *spec, int length)
+{
+    locus_error error;
+    locus_scheme_probe_close(&plot->probe);
+    if (locus_scheme_probe_open(&plot->probe, plot->model, spec, length, &error))
+        return fail(&error);
+    return -1;
+}
+
+/* ---- the plots ---------------------------------------------------------------------------- */
+
+/* The scheme's table [length, n_embd], to be freed; NULL: the exit status is in *status. */
+static float *make_table(struct plot *plot, int *status)
+{
+    locus_error error;
+    int length = plot->n_tokens ? plot->n_tokens : plot->options->length;
+    if ((*status = open_probe(plot, first_spec(plot), length)) >= 0) return NULL;
+    size_t n = (size_t)plot->probe.length * (size_t)plot->model->config.n_embd;
+    float *values = calloc(n, sizeof *values);
+    if (!values) {
+        *status = fail_memory();
+    } else if (locus_probe_table(&plot->probe, plot->tokens, values, &error)) {
+        bool no_text = error.status == LOCUS_ERROR_ARGUMENT && !plot->tokens;
+        *status =
+            no_text ? locus_talk_usage("plot", "%s: give it with -p", error.message) : fail(&error);
+        free(values);
+        values = NULL;
+    }
+    return values;
+}
+
+static int plot_table(struct plot *plot)
+{
+    int status;
+    float *values = make_table(plot, &status);
+    if (!values) return status;
+    struct locus_heat_map map = {.value_label = "added to the embedding",
+                                 .n_rows = plot->probe.length,
+                                 .n_columns = plot->model->config.n_embd,
+                                 .values = values,
+                                 .rows = {.label = "position"},
+                                 .columns = {.label = "dimension"},
+                                 .palette = LOCUS_VIRIDIS};
+    status = draw_map(plot, "Position embedding", plot->probe.text, &map);
+    free(values);
+    return status;
+}
+
+static int plot_similarity(struct plot *plot)
+{
+    int status;
+    float *values = make_table(plot, &status);
+    if (!values) return status;
+    int n = plot->probe.length;
+    float *cosines = n <= MAX_MATRIX ? calloc((size_t)n * (size_t)n, sizeof *cosines) : NULL;
+    if (n > MAX_MATRIX)
+        status = locus_talk_usage("plot", "similarity: %d positions, expected at most %d", n,
+                                  (int)MAX_MATRIX);
+    else if (!cosines)
+        status = fail_memory();
+    else {
+        locus_probe_similarity(values, n, plot->model->config.n_embd, cosines);
+        double min = 1;
+        for (size_t i = 0; i < (size_t)n * (size_t)n; i++)
+            min = fmin(min, cosines[i]);
+        struct locus_heat_map map = {.value_label = "cosine similarity",
+                                     .n_rows = n,
+                                     .n_columns = n,
+                                     .values = cosines,
+                                     .rows = {.label = "position"},
+                                     .columns = {.label = "position"},
+                                     .palette = LOCUS_INFERNO,
+                                     .min = min < 1 ? min : 0,
+                                     .max = 1,
+                                     .square = true};
+        status = draw_map(plot, "Position similarity", plot->probe.text, &map);
+    }
+    free(cosines);
+    free(values);
+    return status;
+}
+
+static int plot_bias(struct plot *plot)
+{
+    locus_error error;
+    int status = open_probe(plot, first_spec(plot), plot->options->length);
+    if (status >= 0) return status;
+    size_t n_head = (size_t)plot->model->config.n_head, n = (size_t)plot->probe.length;
+    float *bias = calloc(n_head * n, sizeof *bias);
+    if (!bias) return fail_memory();
+    if (locus_probe_bias(&plot->probe, plot->options->layer, bias, &error)) {
+        status = fail(&error);
+    } else {
+        struct locus_heat_map map = {.value_label = "added to the score",
+                                     .n_rows = (int)n_head,
+                                     .n_columns = (int)n,
+                                     .values = bias,
+                                     .rows = {.label = "head"},
+                                     .columns = {.label = "distance from query to key (tokens)"},
+                                     .palette = LOCUS_VIRIDIS};
+        status = draw_map(plot, "Attention bias", plot->probe.text, &map);
+    }
+    free(bias);
+    return status;
+}
+
+/* One line a SPEC. */
+struct rotation_lines {
+    int n;
+    struct locus_chart_series series[MAX_LINES];
+    double *x[MAX_LINES], *y[MAX_LINES];
+    char *names[MAX_LINES];
+};
+
+static int add_line(struct plot *plot, struct rotation_lines *lines, const char *spec)
+{
+    locus_error error;
+    int status = open_probe(plot, spec, plot->options->length);
+    if (status >= 0) return status;
+    int n = plot->probe.length, at = lines->n++;
+    lines->x[at] = calloc((size_t)n, sizeof **lines->x);
+    lines->y[at] = calloc((size_t)n, sizeof **lines->y);
+    lines->names[at] = strdup(plot->probe.text);
+    if (!lines->x[at] || !lines->y[at] || !lines->names[at]) return fail_memory();
+    if (locus_probe_rotation(&plot->probe, plot->options->layer, plot->options->head, lines->y[at],
+                             &error))
+        return fail(&error);
+    for (int i = 0; i < n; i++)
+        lines->x[at][i] = i;
+    int trained = plot->model->config.trained_length;
+    lines->series[at] = (struct locus_chart_series){.name = lines->names[at],
+                                                    .n = n,
+                                                    .x = lines->x[at],
+                                                    .y = lines->y[at],
+                                                    .trained_length = trained < n ? trained : 0};
+    return -1;
+}
+
+static int draw_rotation(struct plot *plot, const struct rotation_lines *lines)
+{
+    locus_error error;
+    struct locus_buffer title = {0};
+    locus_buffer_printf(&title, "Mean q.k against distance\n%.*s", plot->name_length, plot->name);
+    if (title.failed) return fail_memory();
+    struct locus_line_chart chart = {
+        .title = title.bytes,
+        .x = {.label = "distance from query to key (tokens)", .scale = LOCUS_SCALE_LINEAR},
+        .y = {.label = "mean q.k of equal unit vectors", .scale = LOCUS_SCALE_LINEAR},
+        .n_series = lines->n,
+        .series = lines->series};
+    enum locus_status status = locus_line_chart_write(plot->options->output, &chart, &error);
+    locus_buffer_free(&title);
+    return status ? fail(&error) : LOCUS_EXIT_DONE;
+}
+
+static int plot_rotation(struct plot *plot)
+{
+    const struct locus_texts *specs = &plot->options->positions;
+    if (specs->n_items > MAX_LINES)
+        return locus_talk_usage("plot", "rotation: %d times -P, expected at most %d",
+                                specs->n_items, (int)MAX_LINES);
+    struct rotation_lines lines = {0};
+    int status = specs->n_items ? -1 : add_line(plot, &lines, NULL);
+    for (int i = 0; status < 0 && i < specs->n_items; i++)
+        status = add_line(plot, &lines, specs->items[i]);
+    if (status < 0) status = draw_rotation(plot, &lines);
+    for (int i = 0; i < lines.n; i++) {
+        free(lines.x[i]);
+        free(lines.y[i]);
+        free(lines.names[i]);
+    }
+    return status;
+}
+
+static int draw_attention(struct plot *plot, const locus_session *session, float *weights)
+{
+    int n = plot->n_tokens;
+    for (int i = 0; i < n; i++)
+        for (int j = i + 1; j < n; j++)
+            weights[(size_t)i * (size_t)n + (size_t)j] = NAN; /* the future is no weight of 0 */
+    char what[64];
+    snprintf(what, sizeof what, "Attention of layer %d, head %d", plot->options->layer,
+             plot->options->head);
+    /* Many tokens are told by number, and many cells share a pixel: the colours then reach up to
+     * the largest weight, not to 1. */
+    bool few = n <= MAX_PIECES;
+    struct locus_heat_map map = {.value_label = "attention weight",
+                                 .n_rows = n,
+                                 .n_columns = n,
+                                 .values = weights,
+                                 .rows = {.label = few ? "query" : "position of the query"},
+                                 .columns = {.label = few ? "key" : "position of the key"},
+                                 .palette = LOCUS_VIRIDIS,
+                                 .min = 0,
+                                 .max = few ? 1 : 0,
+                                 .square = true};
+    if (few) map.rows.names = map.columns.names = plot->pieces;
+    return draw_map(plot, what, locus_session_position(session), &map);
+}
+
+static int plot_attention(struct plot *plot)
+{
+    if (!plot->tokens) return locus_talk_usage("plot", "attention needs a text: give it with -p");
+    locus_error error;
+    locus_session_params params = locus_session_options(&plot->options->common);
+    params.position = first_spec(plot);
+    params.n_context = plot->n_tokens;
+    locus_session *session = locus_session_create(plot->model, &params, &error);
+    if (!session) return fail(&error);
+    int status;
+    size_t n = (size_t)plot->n_tokens;
+    float *weights = calloc(n * n, sizeof *weights);
+    if (!weights)
+        status = fail_memory();
+    else if (locus_session_probe(session, plot->tokens, plot->n_tokens, plot->options->layer,
+                                 plot->options->head, weights, &error))
+        status = fail(&error);
+    else
+        status = draw_attention(plot, session, weights);
+    free(weights);
+    locus_session_free(session);
+    return status;
+}
+
+/* ---- the command -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int (*draw)(struct plot *plot);
+    bool several; /* takes more than one SPEC */
+} kinds[] = {
+    {"table", plot_table, false},         {"similarity", plot_similarity, false},
+    {"bias", plot_bias, false},           {"rotation", plot_rotation, true},
+    {"attention", plot_attention, false},
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+/* The index of the kind, or -1, with the exit status in *status. */
+static int find_kind(const struct plot_options *options, int n_operands, char **operands,
+                     int *status)
+{
+    const char *known = "expected table, similarity, bias, rotation or attention";
+    *status = LOCUS_EXIT_USAGE;
+    if (n_operands == 0) {
+        locus_talk_usage("plot", "no plot named: %s", known);
+        return -1;
+    }
+    struct locus_nearest nearest = locus_nearest_begin(operands[0]);
+    int kind = 0;
+    for (; kind < N_KINDS && strcmp(kinds[kind].name, operands[0]) != 0; kind++)
+        locus_nearest_offer(&nearest, kinds[kind].name);
+    if (kind == N_KINDS)
+        locus_talk_usage("plot", "found plot '%s', %s%s%s%s", operands[0], known,
+                         nearest.best ? "; did you mean '" : "", nearest.best ? nearest.best : "",
+                         nearest.best ? "'?" : "");
+    else if (n_operands > 1)
+        locus_talk_usage("plot", "one plot a run, found also '%s'", operands[1]);
+    else if (!options->output || !*options->output)
+        locus_talk_usage("plot", "no file named: give it with -o FILE.png");
+    else if (options->positions.n_items > 1 && !kinds[kind].several)
+        locus_talk_usage("plot", "%s takes one -P, found %d", kinds[kind].name,
+                         options->positions.n_items);
+    else
+        return kind;
+    return -1;
+}
+
+static void name_model(struct plot *plot, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    plot->name = slash ? slash + 1 : path;
+    const char *dot = strrchr(plot->name, '.');
+    plot->name_length =
+        (int)(dot && dot > plot->name ? (size_t)(dot - plot->name) : strlen(plot->name));
+}
+
+static int run(void *values, int n_operands, char **operands)
+{
+    struct plot plot = {.options = values};
+    int status, kind = find_kind(plot.options, n_operands, operands, &status);
+    if (kind < 0) return status;
+    for (int i = 0; i < plot.options->positions.n_items; i++) {
+        status = locus_check_position("plot", plot.options->positions.items[i]);
+        if (status >= 0) return status;
+    }
+    locus_error error;
+    char *path = locus_model_file(&plot.options->common, &status);
+    if (!path) return status;
+    name_model(&plot, path);
+    plot.model = locus_model_open(path, &error);
+    if (!plot.model)
+        status = fail(&error);
+    else if ((status = read_prompt(&plot)) < 0)
+        status = kinds[kind].draw(&plot);
+    for (int i = 0; i < plot.n_tokens; i++)
+        free((void *)(uintptr_t)plot.pieces[i]);
+    free(plot.pieces);
+    free(plot.tokens);
+    locus_scheme_probe_close(&plot.probe);
+    locus_model_free(plot.model);
+    free(path);
+    return status;
+}
+
+const struct locus_command locus_command_plot = {
+    .name = "plot",
+    .summary = "Draw what a position scheme does into a PNG file.",
+    .usage = "table|similarity|bias|rotation|attention [-m FILE] [-P SPEC] -o FILE.png",
+    .details =
+        "table       what the scheme adds to the embedding: position by dimension\n"
+        "similarity  cosine of what it adds at every two positions\n"
+        "bias        what it adds to the scores: head by distance\n"
+        "rotation    mean q.k against distance, q and k being equal before they are rotated\n"
+        "attention   the weights of one head over a text (-p)\n"
+        "A scheme that does nothing of the kind is refused, with the plots that fit.",
+    .options = table,
+    .values_size = sizeof(struct plot_options),
+    .takes_operands = true,
+    .run = run,
+};

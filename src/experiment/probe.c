@@ -1,0 +1,266 @@
+/* What a position scheme does, as numbers: see probe.h. */
+#include "experiment/probe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct locus_position_env make_env(const struct locus_model *model, int length)
+{
+    const struct locus_config *config = &model->config;
+    return (struct locus_position_env){
+        .n_embd = config->n_embd,
+        .n_layer = config->n_layer,
+        .n_head = config->n_head,
+        .n_head_kv = config->n_head_kv,
+        .head_dim = config->head_dim,
+        .trained_length = config->trained_length,
+        .session_length = length,
+        .score_scale = config->attention_scale,
+        .source = model,
+        .tensor = locus_model_extra,
+    };
+}
+
+static enum locus_status open_probe(struct locus_scheme_probe *probe, const char *spec,
+                                    locus_error *error)
+{
+    const struct locus_model *model = probe->model;
+    bool asked = probe->length > 0;
+    if (!asked) probe->length = model->config.trained_length;
+    const struct locus_position_env env = make_env(model, probe->length);
+    enum locus_status status = locus_position_resolve(&probe->position.spec, spec,
+                                                      model->config.position, NULL, &env, error);
+    if (status) {
+        probe->position.spec.scheme = NULL;
+        return status;
+    }
+    struct locus_buffer printed = {0};
+    locus_position_print(&probe->position.spec, &printed);
+    probe->text = printed.bytes;
+    if (printed.failed) return locus_fail_memory(error, printed.length);
+    if ((status = locus_position_init(&probe->position, &env, error))) return status;
+    int max = locus_position_max_positions(&probe->position);
+    if (max == 0 || probe->length <= max) return LOCUS_OK;
+    if (asked)
+        return locus_fail(error, LOCUS_ERROR_POSITION, "position %s has %d positions, found %d",
+                          probe->text, max, probe->length);
+    probe->length = max;
+    return LOCUS_OK;
+}
+
+enum locus_status locus_scheme_probe_open(struct locus_scheme_probe *probe,
+                                          const struct locus_model *model, const char *spec,
+                                          int length, locus_error *error)
+{
+    *probe = (struct locus_scheme_probe){.model = model, .length = length};
+    return open_probe(probe, spec, error);
+}
+
+void locus_scheme_probe_close(struct locus_scheme_probe *probe)
+{
+    locus_position_free(&probe->position);
+    free(probe->text);
+    *probe = (struct locus_scheme_probe){0};
+}
+
+/* "position NAME <reason>; plots that fit: ..." */
+static enum locus_status refuse(const struct locus_scheme_probe *probe, const char *reason,
+                                locus_error *error)
+{
+    const struct locus_position_scheme *scheme = probe->position.spec.scheme;
+    return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                      "position %s %s; plots that fit: %s%s%sattention", scheme->name, reason,
+                      scheme->embed ? "table, similarity, " : "",
+                      scheme->bias && !scheme->whole_row ? "bias, " : "",
+                      scheme->rotate && !scheme->bias ? "rotation, " : "");
+}
+
+static enum locus_status check_layer(const struct locus_scheme_probe *probe, int layer,
+                                     locus_error *error)
+{
+    int n_layer = probe->model->config.n_layer;
+    if (layer >= 0 && layer < n_layer) return LOCUS_OK;
+    return locus_fail(error, LOCUS_ERROR_ARGUMENT, "layer %d: the model has layers 0 to %d", layer,
+                      n_layer - 1);
+}
+
+/* ---- table -------------------------------------------------------------------------------- */
+
+/* rows[length, n_embd]: the tokens' embeddings, as the forward pass has them before the scheme adds
+ * to them. */
+static enum locus_status look_up(const struct locus_scheme_probe *probe, const int32_t *tokens,
+                                 float *rows, locus_error *error)
+{
+    const struct locus_config *config = &probe->model->config;
+    size_t n_embd = (size_t)config->n_embd;
+    for (int i = 0; i < probe->length; i++) {
+        if (tokens[i] < 0 || tokens[i] >= config->n_vocab)
+            return locus_fail(error, LOCUS_ERROR_ARGUMENT, "token %d, expected 0 to %d",
+                              (int)tokens[i], config->n_vocab - 1);
+        float *row = rows + (size_t)i * n_embd;
+        locus_weight_row(&probe->model->embedding, tokens[i], row);
+        for (size_t c = 0; c < n_embd; c++)
+            row[c] *= config->embedding_scale;
+    }
+    return LOCUS_OK;
+}
+
+enum locus_status locus_probe_table(const struct locus_scheme_probe *probe, const int32_t *tokens,
+                                    float *table, locus_error *error)
+{
+    const struct locus_position *position = &probe->position;
+    if (!position->spec.scheme->embed)
+        return refuse(probe, "adds nothing to the embedding: it has no table", error);
+    size_t n = (size_t)probe->length, n_embd = (size_t)probe->model->config.n_embd;
+    size_t row_floats = (size_t)locus_position_row_floats(position);
+    if (row_floats && !tokens)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position %s adds what depends on the text: it needs one",
+                          position->spec.scheme->name);
+    float *before = calloc(n * n_embd, sizeof *before);
+    float *kept = calloc((n + 1) * row_floats + 1, sizeof *kept);
+    int32_t *none = calloc(n, sizeof *none);
+    enum locus_status status = LOCUS_OK;
+    if (!before || !kept || !none) status = locus_fail_memory(error, n * n_embd * sizeof *before);
+    if (!status && row_floats) status = look_up(probe, tokens, before, error);
+    if (!status) {
+        memcpy(table, before, n * n_embd * sizeof *table);
+        locus_position_embed(position, tokens ? tokens : none, table, 0, probe->length,
+                             row_floats ? kept + row_floats : NULL);
+        for (size_t i = 0; i < n * n_embd; i++)
+            table[i] -= before[i];
+    }
+    free(before);
+    free(kept);
+    free(none);
+    return status;
+}
+
+void locus_probe_similarity(const float *table, int n, int n_cols, float *cosines)
+{
+    for (int a = 0; a < n; a++) {
+        const float *x = table + (size_t)a * (size_t)n_cols;
+        for (int b = 0; b <= a; b++) {
+            const float *y = table + (size_t)b * (size_t)n_cols;
+            double xy = 0, xx = 0, yy = 0;
+            for (int c = 0; c < n_cols; c++) {
+                xy += (double)x[c] * y[c];
+                xx += (double)x[c] * x[c];
+                yy += (double)y[c] * y[c];
+            }
+            float cosine = xx > 0 && yy > 0 ? (float)(xy / sqrt(xx * yy)) : NAN;
+            cosines[(size_t)a * (size_t)n + (size_t)b] = cosine;
+            cosines[(size_t)b * (size_t)n + (size_t)a] = cosine;
+        }
+    }
+}
+
+/* ---- bias --------------------------------------------------------------------------------- */
+
+enum locus_status locus_probe_bias(const struct locus_scheme_probe *probe, int layer, float *bias,
+                                   locus_error *error)
+{
+    const struct locus_position *position = &probe->position;
+    const struct locus_config *config = &probe->model->config;
+    enum locus_status status = check_layer(probe, layer, error);
+    if (status) return status;
+    if (!position->spec.scheme->bias) return refuse(probe, "adds no bias to the scores", error);
+    if (position->spec.scheme->whole_row)
+        return refuse(probe, "adds a bias that depends on the scores: it has no map by distance",
+                      error);
+    size_t n = (size_t)probe->length, head_dim = (size_t)config->head_dim;
+    float *q = calloc((size_t)config->n_head * head_dim, sizeof *q);
+    float *scores = calloc(n, sizeof *scores);
+    float *scratch =
+        calloc(locus_position_scratch_floats(position, probe->length) + 1, sizeof *scratch);
+    int last = probe->length - 1;
+    if (!q || !scores || !scratch)
+        status = locus_fail_memory(error, n * sizeof *scores);
+    else
+        locus_position_rotate(position, layer, LOCUS_QUERY, q, config->n_head, &last, 1, -1);
+    for (int head = 0; !status && head < config->n_head; head++) {
+        memset(scores, 0, n * sizeof *scores);
+        locus_position_bias(position, layer, head, q + (size_t)head * head_dim, last, 0, NULL,
+                            probe->length, scores, scratch);
+        for (size_t distance = 0; distance < n; distance++)
+            bias[(size_t)head * n + distance] = scores[n - 1 - distance];
+    }
+    free(q);
+    free(scores);
+    free(scratch);
+    return status;
+}
+
+/* ---- rotation ----------------------------------------------------------------------------- */
+
+/* rows[head_dim, n_heads, head_dim]: row i is unit vector i in every head, rotated to `at`. */
+static void rotate_basis(const struct locus_scheme_probe *probe, int layer,
+                         enum locus_position_rows which, int n_heads, int at, int *positions,
+                         float *rows)
+{
+    size_t head_dim = (size_t)probe->model->config.head_dim, width = (size_t)n_heads * head_dim;
+    bool by_reader = which == LOCUS_KEY && locus_position_per_row_keys(&probe->position);
+    memset(rows, 0, head_dim * width * sizeof *rows);
+    for (size_t i = 0; i < head_dim; i++) {
+        for (size_t head = 0; head < (size_t)n_heads; head++)
+            rows[i * width + head * head_dim + i] = 1;
+        positions[i] = at;
+    }
+    locus_position_rotate(&probe->position, layer, which, rows, n_heads, positions, (int)head_dim,
+                          by_reader ? probe->length - 1 : -1);
+}
+
+static double trace(const float *q, size_t q_width, const float *k, size_t k_width, size_t head_dim)
+{
+    double sum = 0;
+    for (size_t i = 0; i < head_dim; i++)
+        for (size_t c = 0; c < head_dim; c++)
+            sum += (double)q[i * q_width + c] * k[i * k_width + c];
+    return sum / (double)head_dim;
+}
+
+static bool is_flat(const double *values, int n)
+{
+    double min = values[0], max = values[0];
+    for (int i = 1; i < n; i++) {
+        min = fmin(min, values[i]);
+        max = fmax(max, values[i]);
+    }
+    return n > 1 && max - min < 1e-9 * fmax(1, fabs(max));
+}
+
+enum locus_status locus_probe_rotation(const struct locus_scheme_probe *probe, int layer, int head,
+                                       double *products, locus_error *error)
+{
+    const struct locus_config *config = &probe->model->config;
+    enum locus_status status = check_layer(probe, layer, error);
+    if (status) return status;
+    if (head < 0 || head >= config->n_head)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "head %d: the model has heads 0 to %d", head,
+                          config->n_head - 1);
+    if (!probe->position.spec.scheme->rotate)
+        return refuse(probe, "rotates no query and no key", error);
+    size_t head_dim = (size_t)config->head_dim;
+    size_t q_width = (size_t)config->n_head * head_dim;
+    size_t k_width = (size_t)config->n_head_kv * head_dim;
+    float *q = calloc(head_dim * q_width, sizeof *q), *k = calloc(head_dim * k_width, sizeof *k);
+    int *positions = calloc(head_dim, sizeof *positions);
+    if (!q || !k || !positions) {
+        status = locus_fail_memory(error, head_dim * q_width * sizeof *q);
+    } else {
+        int last = probe->length - 1, kv_head = head / (config->n_head / config->n_head_kv);
+        rotate_basis(probe, layer, LOCUS_QUERY, config->n_head, last, positions, q);
+        for (int distance = 0; distance <= last; distance++) {
+            rotate_basis(probe, layer, LOCUS_KEY, config->n_head_kv, last - distance, positions, k);
+            products[distance] = trace(q + (size_t)head * head_dim, q_width,
+                                       k + (size_t)kv_head * head_dim, k_width, head_dim);
+        }
+        if (is_flat(products, probe->length))
+            status = refuse(probe, "leaves q.k the same at every distance", error);
+    }
+    free(q);
+    free(k);
+    free(positions);
+    return status;
+}
