@@ -28,8 +28,10 @@ enum locus_status locus_file_map(struct locus_mapped_file *file, const char *pat
         if (bytes == MAP_FAILED)
             status = locus_fail(error, LOCUS_ERROR_IO, "%s: cannot be mapped: %s", path,
                                 strerror(errno));
-        else
-            *file = (struct locus_mapped_file){bytes, (size_t)info.st_size};
+        else {
+            file->bytes = bytes;
+            file->size = (size_t)info.st_size;
+        }
     }
     close(descriptor);
     return status;

@@ -204,7 +204,7 @@ static bool append_text(struct locus_texts *texts, const char *text)
 static int set_value(const char *command, const struct locus_option *option, const char *text,
                      void *values)
 {
-    char *place = (char *)values + option->offset;
+    void *place = (char *)values + option->offset;
     switch (option->type) {
     case LOCUS_OPTION_FLAG:
         *(bool *)place = true;

@@ -33,14 +33,15 @@ int locus_prompt_read(const char *command, const char *text, const char *file,
         locus_buffer_append(prompt, text, strlen(text));
         return prompt->failed ? locus_talk_error("out of memory for the prompt") : -1;
     }
+    bool asked = file != NULL;
+    if (!asked && isatty(STDIN_FILENO)) return -1;
     bool from_stdin = !file || strcmp(file, "-") == 0;
-    if (!file && isatty(STDIN_FILENO)) return -1;
     int descriptor = from_stdin ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC);
     int failure = descriptor < 0 ? errno : read_all(descriptor, prompt);
     if (!from_stdin && descriptor >= 0) close(descriptor);
     if (failure == EINTR) return LOCUS_EXIT_INTERRUPTED;
     /* A program started without a standard input has no prompt there. */
-    if (failure == 0 || (!file && failure == EBADF)) return -1;
+    if (failure == 0 || (!asked && failure == EBADF)) return -1;
     return locus_talk_error("can't read the prompt from %s: %s",
                             from_stdin ? "standard input" : file, strerror(failure));
 }

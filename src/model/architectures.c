@@ -197,7 +197,8 @@ static enum locus_status read_spelled_out(struct reader *reader, struct locus_co
     static const char *const norms[] = {"layernorm", "rmsnorm"};
     static const char *const places[] = {"pre", "post"};
     static const char *const activations[] = {"gelu_tanh", "gelu_erf", "relu", "silu"};
-    int norm = config->norm, place = config->norm_position, activation = config->activation;
+    int norm = (int)config->norm, place = (int)config->norm_position;
+    int activation = (int)config->activation;
     enum locus_status status;
     if ((status = read_choice(reader, "norm", norms, 2, &norm)) ||
         (status = read_choice(reader, "norm_position", places, 2, &place)) ||
