@@ -28,8 +28,8 @@ static const char *const pieces[] = {
     "t",
     "h",
     "a",
-    "\xE2\x96\x81"
-    "a",
+    ("\xE2\x96\x81"
+     "a"),
     "n",
     "o",
     "ce",

@@ -125,7 +125,7 @@ static bool check_overlap(const struct locus_checkpoint *checkpoint, struct locu
         apart = locus_cursor_refuse(
             cursor, LOCUS_ERROR_FORMAT, "offset %llu overlaps tensor %s, expected %llu or more",
             (unsigned long long)right->offset, locus_name_quote(left->tensor.name).text,
-            (unsigned long long)(left->offset + left->tensor.n_bytes));
+            (unsigned long long)left->offset + left->tensor.n_bytes);
     }
     free(sorted);
     return apart;

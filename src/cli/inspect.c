@@ -150,7 +150,7 @@ static void describe_file(const struct inspection *inspection, struct locus_buff
         with_commas((int64_t)locus_checkpoint_file(inspection->checkpoint)->size, bytes),
         locus_checkpoint_n_tensors(inspection->checkpoint),
         locus_checkpoint_n_keys(inspection->checkpoint));
-    if (*info->name) {
+    if (info->name && *info->name) {
         locus_buffer_printf(out, "name             ");
         append_name(out, info->name);
         locus_buffer_append(out, "\n", 1);

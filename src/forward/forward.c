@@ -149,8 +149,8 @@ static void move_rows(const struct pass *pass, int layer, int first, int n)
     const struct locus_config *config = &session->model->config;
     const struct locus_policy *policy = &session->policy;
     const int slot = session->length + first;
-    const size_t q_width = (size_t)(config->n_head * config->head_dim);
-    const size_t kv_width = (size_t)(config->n_head_kv * config->head_dim);
+    const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
+    const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
     float *q = session->q_moved + (size_t)first * q_width;
     int *positions = session->moved_positions + first;
     for (int i = 0; i < n; i++) {
