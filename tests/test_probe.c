@@ -189,6 +189,26 @@ START_TEST(the_rotation_of_rope_is_a_mean_of_cosines)
 }
 END_TEST
 
+/* Pair k decays by zeta_k = (2k/dim + 0.4) / 1.4 over 512 positions; blocks leave no seam. */
+START_TEST(the_rotation_of_xpos_decays_pair_by_pair)
+{
+    enum { N = 300 };
+    locus_model *model = open_model();
+    struct locus_scheme_probe probe = open_probe(model, "xpos", N);
+    double products[N];
+    ck_assert_int_eq(locus_probe_rotation(&probe, 1, 2, products, NULL), LOCUS_OK);
+    for (int d = 0; d < N; d++) {
+        double sum = 0;
+        for (int k = 0; k < HEAD_DIM / 2; k++)
+            sum += 2 * cos(d * pow(10000, -2.0 * k / HEAD_DIM)) *
+                   pow((2.0 * k / HEAD_DIM + 0.4) / 1.4, d / 512.0);
+        ck_assert_double_eq_tol(products[d], sum / HEAD_DIM, 1e-5);
+    }
+    locus_scheme_probe_close(&probe);
+    locus_model_free(model);
+}
+END_TEST
+
 /* With length=row, all that the last row reads turns by the frequencies of its length. */
 START_TEST(the_rotation_of_a_scaling_by_row_is_the_last_rows)
 {
@@ -275,6 +295,7 @@ int main(void)
     tcase_add_test(tests, the_bias_of_t5_is_the_table_by_bucket);
     tcase_add_test(tests, the_bias_of_transformer_xl_is_that_of_a_query_of_zeros);
     tcase_add_test(tests, the_rotation_of_rope_is_a_mean_of_cosines);
+    tcase_add_test(tests, the_rotation_of_xpos_decays_pair_by_pair);
     tcase_add_test(tests, the_rotation_of_a_scaling_by_row_is_the_last_rows);
     tcase_add_test(tests, every_scheme_is_probed_where_it_has_the_hook_and_refused_elsewhere);
     tcase_add_test(tests, what_the_model_or_the_scheme_lacks_is_said);

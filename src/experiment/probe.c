@@ -196,11 +196,10 @@ enum locus_status locus_probe_bias(const struct locus_scheme_probe *probe, int l
 
 /* rows[head_dim, n_heads, head_dim]: row i is unit vector i in every head, rotated to `at`. */
 static void rotate_basis(const struct locus_scheme_probe *probe, int layer,
-                         enum locus_position_rows which, int n_heads, int at, int *positions,
-                         float *rows)
+                         enum locus_position_rows which, int n_heads, int at, int reader,
+                         int *positions, float *rows)
 {
     size_t head_dim = (size_t)probe->model->config.head_dim, width = (size_t)n_heads * head_dim;
-    bool by_reader = which == LOCUS_KEY && locus_position_per_row_keys(&probe->position);
     memset(rows, 0, head_dim * width * sizeof *rows);
     for (size_t i = 0; i < head_dim; i++) {
         for (size_t head = 0; head < (size_t)n_heads; head++)
@@ -208,7 +207,7 @@ static void rotate_basis(const struct locus_scheme_probe *probe, int layer,
         positions[i] = at;
     }
     locus_position_rotate(&probe->position, layer, which, rows, n_heads, positions, (int)head_dim,
-                          by_reader ? probe->length - 1 : -1);
+                          reader);
 }
 
 static double trace(const float *q, size_t q_width, const float *k, size_t k_width, size_t head_dim)
@@ -230,6 +229,33 @@ static bool is_flat(const double *values, int n)
     return n > 1 && max - min < 1e-9 * fmax(1, fabs(max));
 }
 
+/* As the forward pass calls the hook: keys know their reader where they are rotated for each, and
+ * with relative blocks both sides know the origin of the key's block, the query a head at a time.
+ */
+static void compare_rotations(const struct locus_scheme_probe *probe, int layer, int head, float *q,
+                              float *k, int *positions, double *products)
+{
+    const struct locus_config *config = &probe->model->config;
+    const bool relative = probe->position.spec.scheme->relative_blocks;
+    const int last = probe->length - 1, n_q = relative ? 1 : config->n_head;
+    const size_t head_dim = (size_t)config->head_dim;
+    const size_t q_head = relative ? 0 : (size_t)head;
+    const size_t k_head = (size_t)(head / (config->n_head / config->n_head_kv));
+    int reader = locus_position_per_row_keys(&probe->position) ? last : -1, rotated_for = -2;
+    for (int distance = 0; distance <= last; distance++) {
+        const int at = last - distance;
+        if (relative) reader = at - at % LOCUS_POSITION_BLOCK;
+        const int q_reader = relative ? reader : -1;
+        if (q_reader != rotated_for)
+            rotate_basis(probe, layer, LOCUS_QUERY, n_q, last, q_reader, positions, q);
+        rotated_for = q_reader;
+        rotate_basis(probe, layer, LOCUS_KEY, config->n_head_kv, at, reader, positions, k);
+        products[distance] =
+            trace(q + q_head * head_dim, (size_t)n_q * head_dim, k + k_head * head_dim,
+                  (size_t)config->n_head_kv * head_dim, head_dim);
+    }
+}
+
 enum locus_status locus_probe_rotation(const struct locus_scheme_probe *probe, int layer, int head,
                                        double *products, locus_error *error)
 {
@@ -249,13 +275,7 @@ enum locus_status locus_probe_rotation(const struct locus_scheme_probe *probe, i
     if (!q || !k || !positions) {
         status = locus_fail_memory(error, head_dim * q_width * sizeof *q);
     } else {
-        int last = probe->length - 1, kv_head = head / (config->n_head / config->n_head_kv);
-        rotate_basis(probe, layer, LOCUS_QUERY, config->n_head, last, positions, q);
-        for (int distance = 0; distance <= last; distance++) {
-            rotate_basis(probe, layer, LOCUS_KEY, config->n_head_kv, last - distance, positions, k);
-            products[distance] = trace(q + (size_t)head * head_dim, q_width,
-                                       k + (size_t)kv_head * head_dim, k_width, head_dim);
-        }
+        compare_rotations(probe, layer, head, q, k, positions, products);
         if (is_flat(products, probe->length))
             status = refuse(probe, "leaves q.k the same at every distance", error);
     }
