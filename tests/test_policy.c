@@ -100,28 +100,39 @@ struct plain {
     double x[N][TINY_EMBD], q[N][ROW], k[N][KV_ROW], v[N][KV_ROW];
 };
 
+/* weights[N]: what row i makes of each key. */
+static void row_weights(const struct plain *plain, const struct policy_case *policy,
+                        enum scheme scheme, int head, int i, int window, double *weights)
+{
+    const int kv = head / (TINY_HEADS / TINY_HEADS_KV) * TINY_HEAD_DIM;
+    double max = -INFINITY, sum = 0;
+    for (int j = 0; j < N; j++) {
+        int q_position, k_position;
+        weights[j] = -INFINITY;
+        if (j > i || (window > 0 && i - j >= window)) continue;
+        if (sees(policy, i, j, &q_position, &k_position))
+            weights[j] = score(scheme, head, plain->q[i] + head * TINY_HEAD_DIM, plain->k[j] + kv,
+                               q_position, k_position);
+        if (weights[j] > max) max = weights[j];
+    }
+    for (int j = 0; j < N; j++)
+        sum += weights[j] = exp(weights[j] - max);
+    for (int j = 0; j < N; j++)
+        weights[j] /= sum;
+}
+
 /* out[ROW]: what row i gathers. */
 static void attend(const struct plain *plain, const struct policy_case *policy, enum scheme scheme,
                    int i, int window, double *out)
 {
     for (int head = 0; head < TINY_HEADS; head++) {
         const int kv = head / (TINY_HEADS / TINY_HEADS_KV) * TINY_HEAD_DIM;
-        double weights[N], max = -INFINITY, sum = 0;
-        for (int j = 0; j <= i; j++) {
-            int q_position, k_position;
-            weights[j] = -INFINITY;
-            if (window > 0 && i - j >= window) continue;
-            if (sees(policy, i, j, &q_position, &k_position))
-                weights[j] = score(scheme, head, plain->q[i] + head * TINY_HEAD_DIM,
-                                   plain->k[j] + kv, q_position, k_position);
-            if (weights[j] > max) max = weights[j];
-        }
-        for (int j = 0; j <= i; j++)
-            sum += weights[j] = exp(weights[j] - max);
+        double weights[N];
+        row_weights(plain, policy, scheme, head, i, window, weights);
         for (int d = 0; d < TINY_HEAD_DIM; d++) {
             out[head * TINY_HEAD_DIM + d] = 0;
             for (int j = 0; j <= i; j++)
-                out[head * TINY_HEAD_DIM + d] += weights[j] / sum * plain->v[j][kv + d];
+                out[head * TINY_HEAD_DIM + d] += weights[j] * plain->v[j][kv + d];
         }
     }
 }
@@ -266,6 +277,47 @@ START_TEST(local_layers_see_their_window_of_what_the_policy_shows)
 }
 END_TEST
 
+/* What locus_session_probe shows of the second head of the first layer. */
+START_TEST(attention_weights_are_those_of_the_plain_softmax)
+{
+    const struct policy_case *policy = &cases[_i];
+    const int head = 1;
+    int32_t tokens[N];
+    locus_error error;
+    locus_model *model = tiny_model(0, 0);
+    locus_session *session = open_session(model, "alibi", policy->text, N, 16);
+    struct plain *plain = calloc(1, sizeof *plain);
+    float *weights = calloc((size_t)N * N, sizeof *weights);
+    float *embedding = tiny_values("token_embd.weight", TINY_VOCAB * TINY_EMBD);
+    for (int i = 0; i < N; i++) {
+        tokens[i] = tiny_token(i);
+        for (int c = 0; c < TINY_EMBD; c++)
+            plain->x[i][c] = (double)embedding[tokens[i] * TINY_EMBD + c];
+    }
+    plain_layer(plain, 0, policy, SLOPED, 0); /* leaves q and k */
+    ck_assert_int_eq(locus_session_eval(session, tokens, 9, NULL, 0, NULL), LOCUS_OK);
+    ck_assert_msg(locus_session_probe(session, tokens, N, 0, head, weights, &error) == LOCUS_OK,
+                  "%s", error.message);
+    for (int i = 0; i < N; i++) {
+        double expected[N];
+        row_weights(plain, policy, SLOPED, head, i, 0, expected);
+        for (int j = 0; j < N; j++)
+            ck_assert_msg(fabs((double)weights[i * N + j] - expected[j]) <= 1e-5,
+                          "%s: token %d sees %d with %g, expected %g", policy->text, i, j,
+                          (double)weights[i * N + j], expected[j]);
+    }
+    ck_assert_int_eq(locus_session_probe(session, tokens, N, TINY_LAYERS, 0, weights, &error),
+                     LOCUS_ERROR_ARGUMENT);
+    ck_assert_int_eq(locus_session_probe(session, tokens, N, 0, TINY_HEADS, weights, &error),
+                     LOCUS_ERROR_ARGUMENT);
+    free(embedding);
+    free(weights);
+    free(plain);
+    locus_session_free(session);
+    locus_model_free(model);
+}
+END_TEST
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 START_TEST(window_and_sinks_hold_only_what_is_in_sight)
@@ -405,6 +457,7 @@ int main(void)
     tcase_add_loop_test(tests, rows_see_what_a_plain_softmax_over_pairs_sees, 0,
                         N_CASES * N_SCHEMES);
     tcase_add_loop_test(tests, local_layers_see_their_window_of_what_the_policy_shows, 0, N_CASES);
+    tcase_add_loop_test(tests, attention_weights_are_those_of_the_plain_softmax, 0, N_CASES);
     tcase_add_test(tests, window_and_sinks_hold_only_what_is_in_sight);
     tcase_add_loop_test(tests, rewinds_are_exact_or_refused, 0, 3);
     tcase_add_test(tests, texts_are_printed_in_full);
