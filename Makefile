@@ -81,7 +81,7 @@ TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 
 # ---- what people type ------------------------------------------------------------------------
 
-.PHONY: all demo test bench models install uninstall format lint asan clean help
+.PHONY: all demo test bench models figures install uninstall format lint asan clean help
 .PHONY: FORCE build-tests run-tests
 .DEFAULT_GOAL := all
 
@@ -116,6 +116,9 @@ asan: ## run every test under AddressSanitizer and UndefinedBehaviorSanitizer, i
 
 models: ## train the models of models/ that are not there: make models TEXT="a.txt b.txt" EVAL="c.txt"
 	@scripts/make_models.sh
+
+figures: all ## draw the README's figures again, from the models of models/
+	@LOCUS=$(BUILD)/locus scripts/figures.sh
 
 install: all ## install under PREFIX (/usr/local), into DESTDIR if that is set
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(MODELDIR)
