@@ -12,6 +12,7 @@ extern const struct locus_command locus_command_quantize;
 extern const struct locus_command locus_command_bench;
 extern const struct locus_command locus_command_perplexity;
 extern const struct locus_command locus_command_plot;
+extern const struct locus_command locus_command_extrapolate;
 extern const struct locus_command locus_command_help;
 
 const struct locus_command *locus_command_at(size_t index); /* NULL past the last */

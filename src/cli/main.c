@@ -9,8 +9,9 @@
 
 static const struct locus_command *const commands[] = {
     &locus_command_generate,  &locus_command_inspect,    &locus_command_tokenize,
-    &locus_command_positions, &locus_command_perplexity, &locus_command_plot,
-    &locus_command_quantize,  &locus_command_bench,      &locus_command_help,
+    &locus_command_positions, &locus_command_perplexity, &locus_command_extrapolate,
+    &locus_command_plot,      &locus_command_quantize,   &locus_command_bench,
+    &locus_command_help,
 };
 
 const struct locus_command *locus_command_at(size_t index)

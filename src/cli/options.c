@@ -200,6 +200,16 @@ static bool append_text(struct locus_texts *texts, const char *text)
     return true;
 }
 
+static bool append_ordered(struct locus_ordered *ordered, int letter, const char *text)
+{
+    void *items = realloc(ordered->items, ((size_t)ordered->n_items + 1) * sizeof *ordered->items);
+    if (!items) return false;
+    ordered->items = items;
+    ordered->items[ordered->n_items].letter = letter;
+    ordered->items[ordered->n_items++].text = text;
+    return true;
+}
+
 /* -1, or the exit status. */
 static int set_value(const char *command, const struct locus_option *option, const char *text,
                      void *values)
@@ -214,6 +224,9 @@ static int set_value(const char *command, const struct locus_option *option, con
         break;
     case LOCUS_OPTION_TEXTS:
         if (append_text((struct locus_texts *)place, text)) break;
+        return locus_talk_error("out of memory for the options");
+    case LOCUS_OPTION_ORDERED:
+        if (append_ordered((struct locus_ordered *)place, option->letter, text)) break;
         return locus_talk_error("out of memory for the options");
     case LOCUS_OPTION_CHOICE:
         if (!is_choice(option->choices, text)) return refuse_choice(command, option, text);
@@ -311,10 +324,17 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
 void locus_options_release(const struct locus_command *command, void *values)
 {
     for (const struct locus_option *option = command->options; option && option->name; option++) {
-        if (option->type != LOCUS_OPTION_TEXTS || option->alias_of) continue;
-        struct locus_texts *texts = (struct locus_texts *)((char *)values + option->offset);
-        free(texts->items);
-        *texts = (struct locus_texts){0};
+        char *place = (char *)values + option->offset;
+        if (option->alias_of) continue;
+        if (option->type == LOCUS_OPTION_TEXTS) {
+            struct locus_texts *texts = (struct locus_texts *)place;
+            free(texts->items);
+            *texts = (struct locus_texts){0};
+        } else if (option->type == LOCUS_OPTION_ORDERED) {
+            struct locus_ordered *ordered = (struct locus_ordered *)place;
+            free(ordered->items);
+            *ordered = (struct locus_ordered){0};
+        }
     }
 }
 

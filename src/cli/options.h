@@ -9,18 +9,28 @@
 #include "base/buffer.h"
 
 enum locus_option_type {
-    LOCUS_OPTION_FLAG,   /* bool */
-    LOCUS_OPTION_TEXT,   /* const char *, the argument itself */
-    LOCUS_OPTION_TEXTS,  /* struct locus_texts: repeats */
-    LOCUS_OPTION_CHOICE, /* const char *, one of `choices` */
-    LOCUS_OPTION_INT,    /* int */
-    LOCUS_OPTION_FLOAT,  /* float */
-    LOCUS_OPTION_SEED,   /* uint64_t */
-    LOCUS_OPTION_HELP    /* prints the command's help and ends */
+    LOCUS_OPTION_FLAG,    /* bool */
+    LOCUS_OPTION_TEXT,    /* const char *, the argument itself */
+    LOCUS_OPTION_TEXTS,   /* struct locus_texts: repeats */
+    LOCUS_OPTION_ORDERED, /* struct locus_ordered: repeats, in one order with others of its offset
+                           */
+    LOCUS_OPTION_CHOICE,  /* const char *, one of `choices` */
+    LOCUS_OPTION_INT,     /* int */
+    LOCUS_OPTION_FLOAT,   /* float */
+    LOCUS_OPTION_SEED,    /* uint64_t */
+    LOCUS_OPTION_HELP     /* prints the command's help and ends */
 };
 
 struct locus_texts {
     const char **items;
+    int n_items;
+};
+
+struct locus_ordered {
+    struct {
+        int letter; /* of the option */
+        const char *text;
+    } * items;
     int n_items;
 };
 

@@ -230,6 +230,23 @@ struct locus_summary locus_summary_of_rows(const struct locus_losses *losses,
     return summary;
 }
 
+static int clamp(int x, int max)
+{
+    return x < 0 ? 0 : x < max ? x : max;
+}
+
+int64_t locus_corpus_rows(const struct locus_corpus *corpus, int length, int first, int end)
+{
+    int64_t n = 0;
+    if (end > length) end = length;
+    for (int i = 0; i < corpus->n_documents && first < end; i++) {
+        const int n_rows = corpus->documents[i].n - 1;
+        n += (int64_t)(n_rows / length) * (end - first) +
+             clamp(n_rows % length - first, end - first);
+    }
+    return n;
+}
+
 double locus_summary_nll(const struct locus_summary *summary)
 {
     return summary->tokens ? summary->sum / (double)summary->tokens : (double)NAN;

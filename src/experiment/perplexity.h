@@ -60,6 +60,9 @@ struct locus_summary locus_summary_of(const struct locus_losses *losses,
 struct locus_summary locus_summary_of_rows(const struct locus_losses *losses,
                                            const struct locus_corpus *corpus, int first, int end);
 
+/* How many those are. */
+int64_t locus_corpus_rows(const struct locus_corpus *corpus, int length, int first, int end);
+
 double locus_summary_nll(const struct locus_summary *summary); /* nats a token; NAN for none */
 double locus_summary_perplexity(const struct locus_summary *summary);
 /* Of the perplexity: e^nll sqrt(variance of the losses / (tokens - 1)), as if tokens were

@@ -83,8 +83,8 @@ enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, bool r
 /* Adds a row, at once and whole or not at all. */
 enum locus_status locus_csv_add(struct locus_csv *csv, const struct locus_row *row,
                                 locus_error *error);
-/* The row found in the file whose settings (all but results, threads and seconds, and `tokens`
- * where `row` has it) are those of `row`; NULL: none. */
+/* The row found in the file whose settings (all but results, threads and seconds) are those of
+ * `row`; NULL: none. */
 const struct locus_row *locus_csv_find(const struct locus_csv *csv, const struct locus_row *row);
 void locus_csv_close(struct locus_csv *csv);
 

@@ -1,0 +1,348 @@
+/* locus extrapolate: what there is to measure, before anything is.
+ *
+ *     contenders x lengths -> settings: is there such a session, and which SPEC does it resolve to
+ *     settings x texts or depths -> cells: the rows of the CSV, in its order, but for their results
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/extrapolate.h"
+#include "cli/session_options.h"
+#include "cli/talk.h"
+#include "experiment/extrapolate.h"
+#include "experiment/setting.h"
+
+static bool out_of_memory(struct locus_extrapolate *run)
+{
+    run->status = locus_talk_error("out of memory for the plan");
+    return false;
+}
+
+static bool fail(struct locus_extrapolate *run, const char *where, const locus_error *error)
+{
+    run->status = locus_talk_error("%s: %s", where, error->message);
+    return false;
+}
+
+/* ---- models and texts --------------------------------------------------------------------- */
+
+/* The index of the contender's model, opened once however many contenders it has. */
+static int find_subject(struct locus_extrapolate *run, const struct locus_contender *contender)
+{
+    struct locus_common common = run->options->common;
+    for (int i = 0; i < run->n_contenders && &run->contenders[i] != contender; i++) {
+        const char *a = run->contenders[i].model, *b = contender->model;
+        if (a && b ? strcmp(a, b) == 0 : a == b) return run->contenders[i].subject;
+    }
+    common.model = contender->model;
+    struct locus_subject *subject = &run->subjects[run->n_subjects++];
+    int status = locus_subject_open(subject, &common);
+    if (status < 0) status = locus_subject_hash(subject);
+    if (status >= 0) run->status = status;
+    return status < 0 ? run->n_subjects - 1 : -1;
+}
+
+static bool open_models(struct locus_extrapolate *run)
+{
+    run->subjects = calloc((size_t)run->n_contenders, sizeof *run->subjects);
+    if (!run->subjects) return out_of_memory(run);
+    for (int i = 0; i < run->n_contenders; i++)
+        if ((run->contenders[i].subject = find_subject(run, &run->contenders[i])) < 0) return false;
+    return true;
+}
+
+static bool encode_texts(struct locus_extrapolate *run)
+{
+    const int n_texts = run->texts.n_items;
+    locus_error error;
+    run->corpora = calloc((size_t)run->n_subjects * (size_t)n_texts, sizeof *run->corpora);
+    if (!run->corpora) return out_of_memory(run);
+    for (int i = 0; i < run->n_subjects; i++)
+        for (int j = 0; j < n_texts; j++) {
+            const struct locus_text *text = &run->texts.items[j];
+            struct locus_corpus *corpus = &run->corpora[i * n_texts + j];
+            if (locus_corpus_encode(corpus, run->subjects[i].model, run->subjects[i].tokenizer,
+                                    text->bytes.bytes, text->bytes.length, run->options->documents,
+                                    &error))
+                return fail(run, text->path, &error);
+            if (i == 0 && corpus->n_marks > 0 && !run->options->common.quiet)
+                locus_talk_note("note: %s: %d end-of-text marks are read as plain text; "
+                                "--documents cuts at them",
+                                text->name, corpus->n_marks);
+        }
+    return true;
+}
+
+/* A quarter of the trained length to eight times it, where no lengths were given. */
+static bool default_lengths(struct locus_extrapolate *run)
+{
+    enum { N = 6 };
+    if (run->n_lengths > 0) return true;
+    const int trained = run->subjects[0].info.trained_length;
+    run->lengths = malloc(N * sizeof *run->lengths);
+    if (!run->lengths) return out_of_memory(run);
+    for (int64_t n = 8 * (int64_t)trained; n > 0 && run->n_lengths < N; n /= 2)
+        if (n <= INT32_MAX) run->lengths[run->n_lengths++] = (int)n;
+    return true;
+}
+
+/* ---- settings ----------------------------------------------------------------------------- */
+
+static const char *task_name(const struct locus_extrapolate *run)
+{
+    return run->task < 0 ? "perplexity" : locus_task_name((enum locus_task)run->task);
+}
+
+/* Positions that a contender's session needs for a length. */
+static bool count_tokens(struct locus_extrapolate *run, const struct locus_subject *subject,
+                         int length, int *n_tokens)
+{
+    locus_error error;
+    *n_tokens = length;
+    if (run->task < 0) return true;
+    struct locus_trials trials = {.task = (enum locus_task)run->task,
+                                  .length = length,
+                                  .n_trials = run->options->n_trials,
+                                  .seed = run->options->common.seed};
+    return locus_trials_tokens(&trials, subject->model, subject->tokenizer, n_tokens, &error) ==
+                   LOCUS_OK
+               ? true
+               : fail(run, subject->path, &error);
+}
+
+/* A session of that length is opened to see what it makes of the SPEC. */
+static bool fill_setting(struct locus_extrapolate *run, const struct locus_contender *contender,
+                         struct locus_setting *setting, int length, locus_error *refusal)
+{
+    const struct locus_subject *subject = &run->subjects[contender->subject];
+    locus_session_params params = locus_session_options(&run->options->common);
+    params.position = contender->position;
+    if (!count_tokens(run, subject, length, &setting->n_tokens)) return false;
+    locus_session *session =
+        locus_session_for_length(subject->model, &params, setting->n_tokens, refusal);
+    if (!session && refusal->status == LOCUS_ERROR_MEMORY) return fail(run, subject->path, refusal);
+    if (!session) return true;
+    setting->spec = strdup(locus_session_position(session));
+    bool set = locus_row_set_session(&setting->row, task_name(run), subject, session);
+    locus_session_free(session);
+    return set && setting->spec ? true : out_of_memory(run);
+}
+
+/* The SPEC of legends: resolved, or as it was given where it resolves to several. */
+static bool label_contender(struct locus_extrapolate *run, int index)
+{
+    struct locus_contender *contender = &run->contenders[index];
+    const struct locus_setting *settings = run->settings + (size_t)index * (size_t)run->n_lengths;
+    const char *label = NULL;
+    for (int i = 0; i < run->n_lengths; i++) {
+        if (!settings[i].spec) continue;
+        if (label && strcmp(label, settings[i].spec) != 0) {
+            label = contender->position ? contender->position
+                                        : run->subjects[contender->subject].info.position;
+            break;
+        }
+        label = settings[i].spec;
+    }
+    contender->label = strdup(label ? label : "");
+    return contender->label ? true : out_of_memory(run);
+}
+
+static bool fill_settings(struct locus_extrapolate *run)
+{
+    const size_t n_lengths = (size_t)run->n_lengths;
+    run->settings = calloc((size_t)run->n_contenders * n_lengths, sizeof *run->settings);
+    if (!run->settings) return out_of_memory(run);
+    for (int i = 0; i < run->n_contenders; i++) {
+        const struct locus_contender *contender = &run->contenders[i];
+        struct locus_setting *settings = run->settings + (size_t)i * n_lengths;
+        locus_error refusal;
+        int shortest = 0, n_refused = 0;
+        for (int j = 0; j < run->n_lengths; j++) {
+            if (!fill_setting(run, contender, &settings[j], run->lengths[j], &refusal))
+                return false;
+            if (settings[j].spec) continue;
+            shortest = run->lengths[j];
+            n_refused++;
+        }
+        if (n_refused == run->n_lengths) {
+            run->status = locus_talk_refusal("extrapolate", &refusal);
+            return false;
+        }
+        if (n_refused > 0 && !run->options->common.quiet)
+            locus_talk_note("note: %s: no length from %d on: %s",
+                            run->subjects[contender->subject].name, shortest, refusal.message);
+        if (!label_contender(run, i)) return false;
+    }
+    return true;
+}
+
+/* ---- cells -------------------------------------------------------------------------------- */
+
+static bool add_cell(struct locus_extrapolate *run, const struct locus_cell *cell)
+{
+    const size_t n = (size_t)run->n_cells + 1;
+    struct locus_cell *cells = realloc(run->cells, n * sizeof *cells);
+    if (!cells) return out_of_memory(run);
+    run->cells = cells;
+    struct locus_cell *added = &cells[run->n_cells++];
+    *added = *cell;
+    const struct locus_setting *setting =
+        &run->settings[(size_t)cell->contender * (size_t)run->n_lengths + (size_t)cell->setting];
+    if (!setting->spec) added->state = LOCUS_CELL_REFUSED;
+    return locus_row_copy(&added->row, &setting->row) ? true : out_of_memory(run);
+}
+
+/* Predictions of a cell on one text. */
+static int64_t count_predictions(const struct locus_extrapolate *run, const struct locus_cell *cell,
+                                 const struct locus_plan *plan, int text)
+{
+    const struct locus_corpus *corpus =
+        &run->corpora[run->contenders[cell->contender].subject * run->texts.n_items + text];
+    return cell->kind == LOCUS_CELL_POSITION
+               ? locus_corpus_rows(corpus, run->lengths[cell->setting], cell->first, cell->length)
+               : locus_corpus_predictions(corpus, plan);
+}
+
+/* What a row of perplexity says of its plan. */
+static bool describe_plan(struct locus_extrapolate *run)
+{
+    struct locus_cell *cell = &run->cells[run->n_cells - 1];
+    const int n_texts = run->texts.n_items;
+    const bool pooled = cell->text == n_texts, bucket = cell->kind == LOCUS_CELL_POSITION;
+    const int first = pooled ? 0 : cell->text, end = pooled ? n_texts : cell->text + 1;
+    const struct locus_corpus *corpus =
+        &run->corpora[run->contenders[cell->contender].subject * n_texts + first];
+    struct locus_plan plan = locus_plan_at(run->protocol, run->stride, cell->length);
+    if (bucket) plan.protocol = LOCUS_WINDOWS;
+    int64_t n = 0;
+    for (int i = first; i < end; i++)
+        n += count_predictions(run, cell, &plan, i);
+    if (n == 0) cell->state = LOCUS_CELL_REFUSED; /* half without a whole window, an empty bucket */
+    bool set = locus_row_set_plan(&cell->row, pooled ? "pooled" : run->texts.items[first].name,
+                                  &plan, corpus);
+    if (bucket) set &= locus_row_set_text(&cell->row, LOCUS_COLUMN_PROTOCOL, "by-position");
+    set &= locus_row_set_int(&cell->row, LOCUS_COLUMN_TOKENS, n);
+    return set ? true : out_of_memory(run);
+}
+
+int locus_extrapolate_buckets(const struct locus_extrapolate *run, int longest, int *ends)
+{
+    int n = 0;
+    if (run->n_lengths == 1) {
+        while (n < 31 && longest >> n > 0)
+            n++;
+        for (int i = 0; i < n; i++)
+            ends[i] = longest >> (n - 1 - i);
+        return n;
+    }
+    for (int i = run->n_lengths - 1; i >= 0; i--)
+        if (run->lengths[i] <= longest) ends[n++] = run->lengths[i];
+    return n;
+}
+
+/* The rows of --by-position: buckets of the longest windows that are served. */
+static bool add_buckets(struct locus_extrapolate *run, struct locus_cell cell)
+{
+    const struct locus_setting *settings =
+        run->settings + (size_t)cell.contender * (size_t)run->n_lengths;
+    int longest = 0;
+    while (longest < run->n_lengths && !settings[longest].spec)
+        longest++;
+    int *ends = malloc((size_t)(32 + run->n_lengths) * sizeof *ends);
+    if (!ends) return out_of_memory(run);
+    const int n = locus_extrapolate_buckets(run, run->lengths[longest], ends);
+    bool added = true;
+    cell.kind = LOCUS_CELL_POSITION;
+    cell.setting = longest;
+    for (int i = 0; i < n && added; i++) {
+        cell.first = i > 0 ? ends[i - 1] : 0;
+        cell.length = ends[i];
+        added = add_cell(run, &cell) && describe_plan(run);
+    }
+    free(ends);
+    return added;
+}
+
+/* A contender's rows on a text: the protocol's, longest first, then those by position. */
+static bool add_text_cells(struct locus_extrapolate *run, int contender, int text)
+{
+    struct locus_cell cell = {
+        .kind = LOCUS_CELL_PLAN, .contender = contender, .text = text, .depth = -1};
+    for (int i = 0; i < run->n_lengths; i++) {
+        cell.length = run->lengths[i];
+        cell.setting = i;
+        if (!add_cell(run, &cell) || !describe_plan(run)) return false;
+    }
+    return run->options->by_position ? add_buckets(run, cell) : true;
+}
+
+static bool describe_trials(struct locus_extrapolate *run)
+{
+    struct locus_cell *cell = &run->cells[run->n_cells - 1];
+    const struct locus_subject *subject = &run->subjects[run->contenders[cell->contender].subject];
+    char seed[24];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)run->options->common.seed);
+    bool set = locus_row_set_int(&cell->row, LOCUS_COLUMN_LENGTH, cell->length);
+    set &= locus_row_set_text(&cell->row, LOCUS_COLUMN_BEGIN_OF_TEXT,
+                              subject->info.bos_token < 0 ? "none" : "before");
+    if (cell->depth >= 0) set &= locus_row_set_real(&cell->row, LOCUS_COLUMN_DEPTH, cell->depth);
+    set &= locus_row_set_int(&cell->row, LOCUS_COLUMN_TRIALS, run->options->n_trials);
+    set &= locus_row_set_text(&cell->row, LOCUS_COLUMN_SEED, seed);
+    return set ? true : out_of_memory(run);
+}
+
+/* A contender's rows of a task, shortest first. */
+static bool add_task_cells(struct locus_extrapolate *run, int contender)
+{
+    struct locus_cell cell = {.kind = LOCUS_CELL_TRIALS, .contender = contender, .depth = -1};
+    const int n_depths = run->task == LOCUS_TASK_PASSKEY ? LOCUS_N_DEPTHS : 1;
+    for (int i = run->n_lengths - 1; i >= 0; i--)
+        for (int j = 0; j < n_depths; j++) {
+            cell.length = run->lengths[i];
+            cell.setting = i;
+            if (n_depths > 1) cell.depth = (double)j / (n_depths - 1);
+            if (!add_cell(run, &cell) || !describe_trials(run)) return false;
+        }
+    return true;
+}
+
+static bool add_cells(struct locus_extrapolate *run)
+{
+    for (int i = 0; i < run->n_contenders; i++) {
+        if (run->task >= 0) {
+            if (!add_task_cells(run, i)) return false;
+            continue;
+        }
+        const int n_texts = run->texts.n_items;
+        for (int j = 0; j < n_texts + (n_texts > 1); j++)
+            if (!add_text_cells(run, i, j)) return false;
+    }
+    return true;
+}
+
+bool locus_extrapolate_plan(struct locus_extrapolate *run)
+{
+    if (!open_models(run)) return false;
+    if (run->task < 0 && !(encode_texts(run) && default_lengths(run))) return false;
+    if (run->options->common.n_context && run->options->common.n_context < run->lengths[0]) {
+        run->status =
+            locus_talk_usage("extrapolate", "-c (--context) is %d, less than the longest %d",
+                             run->options->common.n_context, run->lengths[0]);
+        return false;
+    }
+    return fill_settings(run) && add_cells(run);
+}
+
+const struct locus_cell *locus_extrapolate_cell(const struct locus_extrapolate *run,
+                                                enum locus_cell_kind kind, int contender, int text,
+                                                int length, double depth)
+{
+    for (int i = 0; i < run->n_cells; i++) {
+        const struct locus_cell *cell = &run->cells[i];
+        if (cell->kind == kind && cell->contender == contender && cell->text == text &&
+            cell->length == length && cell->depth == depth)
+            return cell;
+    }
+    return NULL;
+}
