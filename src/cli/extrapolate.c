@@ -44,6 +44,16 @@ static bool read_options(struct locus_extrapolate *run, int n_operands, char **o
     return status < 0;
 }
 
+/* What can't be written is better known before the sweep. */
+static bool check_outputs(struct locus_extrapolate *run)
+{
+    const char *paths[] = {run->options->json,
+                           run->task == LOCUS_TASK_PASSKEY ? NULL : run->options->png};
+    int status = locus_outputs_check(paths, 2);
+    if (status >= 0) run->status = status;
+    return status < 0;
+}
+
 /* ---- cells done --------------------------------------------------------------------------- */
 
 /* Cells that the CSV has already. */

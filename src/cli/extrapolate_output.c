@@ -173,6 +173,14 @@ int locus_extrapolate_write_json(const struct locus_extrapolate *run)
 
 /* ---- pictures ----------------------------------------------------------------------------- */
 
+/* A model's name without its ending. */
+static int stem_length(const char *name)
+{
+    const size_t length = strlen(name);
+    const bool ends = length > 5 && strcmp(name + length - 5, ".gguf") == 0;
+    return (int)(ends ? length - 5 : length);
+}
+
 /* A line: x[n], y[n], error[n] in one block. */
 static bool fill_series(const struct locus_extrapolate *run, enum locus_cell_kind kind,
                         int contender, struct locus_chart_series *series)
@@ -193,7 +201,7 @@ static bool fill_series(const struct locus_extrapolate *run, enum locus_cell_kin
         y[n] = result_of(run, cell);
         error[n++] = locus_row_number(&cell->row, LOCUS_COLUMN_STANDARD_ERROR);
     }
-    locus_buffer_printf(&name, "%s %s%s", subject->name, who->label,
+    locus_buffer_printf(&name, "%.*s %s%s", stem_length(subject->name), subject->name, who->label,
                         kind == LOCUS_CELL_POSITION ? ", by position" : "");
     *series = (struct locus_chart_series){.name = name.bytes,
                                           .n = n,

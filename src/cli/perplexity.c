@@ -109,6 +109,7 @@ static bool open_model(struct locus_perplexity *run)
     if (status < 0 && options->common.n_context && options->common.n_context < length)
         status = locus_talk_usage(command_name, "-c (--context) is %d, less than the windows' %d",
                                   options->common.n_context, length);
+    if (status < 0) status = locus_outputs_check(&options->per_token, 1);
     if (status >= 0) run->status = status;
     return status < 0;
 }

@@ -144,6 +144,19 @@ int locus_plan_option(struct locus_plan *plan, const char *command, const char *
     return locus_plan_check(plan, &error) ? locus_talk_usage(command, "%s", error.message) : -1;
 }
 
+int locus_outputs_check(const char *const *paths, int n_paths)
+{
+    for (int i = 0; i < n_paths; i++) {
+        struct locus_output_file file;
+        locus_error error;
+        if (!paths[i]) continue;
+        if (locus_output_begin(&file, paths[i], &error))
+            return locus_talk_error("%s", error.message);
+        locus_output_abort(&file);
+    }
+    return -1;
+}
+
 void locus_row_json(struct locus_json *json, const struct locus_row *row)
 {
     for (int i = 0; i < LOCUS_N_COLUMNS; i++) {

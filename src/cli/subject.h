@@ -52,6 +52,10 @@ bool locus_row_set_plan(struct locus_row *row, const char *text, const struct lo
 int locus_plan_option(struct locus_plan *plan, const char *command, const char *protocol,
                       int stride, int length);
 
+/* Whether files can be written at these paths (NULL: none), before a long run; nothing is left
+ * there. The same returns. */
+int locus_outputs_check(const char *const *paths, int n_paths);
+
 /* An object's keys and values, one a column. */
 void locus_row_json(struct locus_json *json, const struct locus_row *row);
 
