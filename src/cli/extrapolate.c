@@ -374,7 +374,8 @@ static int extrapolate(void *values, int n_operands, char **operands)
 {
     struct locus_extrapolate run = {.options = values};
     locus_interrupt_watch();
-    if (read_options(&run, n_operands, operands) && locus_extrapolate_plan(&run) && take_up(&run) &&
+    if (read_options(&run, n_operands, operands) && locus_extrapolate_plan(&run) &&
+        check_outputs(&run) && take_up(&run) &&
         (measure(&run) || run.status == LOCUS_EXIT_INTERRUPTED))
         report(&run);
     release(&run);
