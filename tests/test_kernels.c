@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "kernels/avx512.h"
 #include "kernels/kernels.h"
 #include "testing.h"
 
@@ -177,6 +178,16 @@ static void release_product(struct product *product)
     release(&product->before);
 }
 
+static struct locus_matmul product_op(const struct product *product, const struct guarded *out)
+{
+    return (struct locus_matmul){.out = floats_of(out),
+                                 .in = {floats_of(&product->x), (void *)product->blocks.block},
+                                 .weight = &product->weight,
+                                 .bias = product->with_bias ? floats_of(&product->bias) : NULL,
+                                 .n = product->n,
+                                 .add = product->add};
+}
+
 static struct guarded multiply(const struct product *product, const struct locus_kernels *kernels,
                                int n_threads)
 {
@@ -188,12 +199,7 @@ static struct guarded multiply(const struct product *product, const struct locus
         for (int i = 0; i < product->n; i++)
             kernels->quantize(blocks + (size_t)i * (size_t)(cols / LOCUS_BLOCK),
                               floats_of(&product->x) + (size_t)i * (size_t)cols, cols);
-    struct locus_matmul op = {.out = floats_of(&out),
-                              .in = {floats_of(&product->x), blocks},
-                              .weight = &product->weight,
-                              .bias = product->with_bias ? floats_of(&product->bias) : NULL,
-                              .n = product->n,
-                              .add = product->add};
+    struct locus_matmul op = product_op(product, &out);
     for (int thread = 0; thread < n_threads; thread++)
         kernels->matmul(&op, thread, n_threads);
     return out;
@@ -233,12 +239,275 @@ START_TEST(products_have_the_bits_of_plain_c)
 }
 END_TEST
 
-int main(void)
+/* Every quantised product of this CPU's AVX-512, whichever of them the set would choose. */
+#if defined(__x86_64__)
+START_TEST(either_way_of_avx512_multiplies_quants_the_same)
 {
-    Suite *suite = suite_create("kernels");
+    if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512bw")) return;
+    for (int trial = 0; trial < 40; trial++) {
+        enum locus_tensor_type type = trial % 2 ? LOCUS_Q8_0 : LOCUS_Q4_0;
+        struct product product =
+            random_product(type, random_int(1, 70), 32 * random_int(1, 4), random_int(1, 27), 0);
+        struct guarded expected = multiply(&product, &locus_kernels_reference, 1);
+        struct guarded found = guard(expected.size);
+        memcpy(found.block, product.before.block, found.size);
+        struct locus_matmul op = product_op(&product, &found);
+        locus_avx512_plain_matmul(&op, locus_share_of(&op, 0, 1));
+        assert_same(&expected, &found, "without VNNI");
+        release(&found);
+        release(&expected);
+        release_product(&product);
+    }
+}
+END_TEST
+#endif
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+START_TEST(blocks_of_activations_have_the_bits_of_plain_c)
+{
+    for (int trial = 0; trial < 200; trial++) {
+        const int n = LOCUS_BLOCK * random_int(1, 5);
+        struct guarded x = random_floats((size_t)n, trial % 4 == 0 ? 4 : 0);
+        if (trial % 4 == 1) memset(x.block, 0, x.size / 2);
+        if (trial % 4 == 2) floats_of(&x)[random_int(0, n - 1)] = 1e-41f;
+        struct guarded expected =
+            guard((size_t)n / LOCUS_BLOCK * sizeof(struct locus_activation_block));
+        struct guarded found = guard(expected.size);
+        locus_kernels_reference.quantize((void *)expected.block, floats_of(&x), n);
+        const struct locus_activation_block *block = (const void *)expected.block;
+        int8_t q[LOCUS_BLOCK];
+        float scale;
+        locus_quantize_row(q, &scale, floats_of(&x), LOCUS_BLOCK);
+        ck_assert_mem_eq(q, block->q, sizeof q);
+        int sum = 0;
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            sum += q[i];
+        ck_assert_int_eq(block->minus_8_sums, -8 * sum);
+        ck_assert_int_eq(block->minus_128_sums, -128 * sum);
+        const struct locus_kernels *kernels;
+        for (int i = 0; (kernels = locus_kernels_at(i)); i++) {
+            kernels->quantize((void *)found.block, floats_of(&x), n);
+            assert_same(&expected, &found, kernels->name);
+        }
+        release(&x);
+        release(&expected);
+        release(&found);
+    }
+}
+END_TEST
+
+/* Runs norm, activation (with and without up), sum_exp or finish by number into out[n]. */
+enum { N_ROW_OPERATIONS = 12 };
+
+static void row_operation(const struct locus_kernels *kernels, int which, float *out,
+                          const float *const in[3], int n)
+{
+    const struct locus_norm norm = {which % 2 ? LOCUS_RMSNORM : LOCUS_LAYERNORM, 1e-5f, in[1],
+                                    which / 2 % 2 ? in[2] : NULL};
+    struct locus_softmax softmax = {.max = 1};
+    if (which < 4)
+        kernels->norm(&norm, out, in[0], n);
+    else if (which < 8)
+        kernels->activate((enum locus_activation)(which - 4), out, in[0], NULL, n);
+    else if (which < 10)
+        kernels->activate(which == 8 ? LOCUS_SILU : LOCUS_GELU_TANH, out, in[0], in[1], n);
+    else if (which == 10)
+        out[0] = kernels->sum_exp(in[0], n, &out[n > 1 ? 1 : 0]);
+    else {
+        for (int i = 0; i < LOCUS_KEY_PANEL; i++)
+            softmax.sums[i] = in[1][i % n];
+        kernels->finish(&softmax, out, in[0], n);
+    }
+}
+
+START_TEST(row_operations_have_the_bits_of_plain_c)
+{
+    for (int trial = 0; trial < 60; trial++) {
+        const int n = random_int(1, 150), odd = trial % 3 == 0 ? 3 : 0;
+        struct guarded in[3], expected = random_floats((size_t)n, 0), found = guard(expected.size);
+        memcpy(found.block, expected.block, found.size);
+        for (int i = 0; i < 3; i++)
+            in[i] = random_floats((size_t)n, odd);
+        if (trial % 5 == 0)
+            for (int i = 0; i < n; i++)
+                floats_of(&in[0])[i] *= 40;
+        const float *const inputs[3] = {floats_of(&in[0]), floats_of(&in[1]), floats_of(&in[2])};
+        const struct locus_kernels *kernels;
+        row_operation(&locus_kernels_reference, _i, floats_of(&expected), inputs, n);
+        for (int i = 0; (kernels = locus_kernels_at(i)); i++) {
+            row_operation(kernels, _i, floats_of(&found), inputs, n);
+            assert_same(&expected, &found, kernels->name);
+        }
+        for (int i = 0; i < 3; i++)
+            release(&in[i]);
+        release(&expected);
+        release(&found);
+    }
+}
+END_TEST
+
+/* ---- attention ---------------------------------------------------------------------------- */
+
+/* Cached keys or values: numbers of the format. */
+static struct guarded random_cache(enum locus_cache_format format, size_t n_bytes, int odd)
+{
+    struct guarded memory = guard(n_bytes);
+    if (format == LOCUS_FORMAT_F32)
+        for (size_t i = 0; i < n_bytes / 4; i++)
+            floats_of(&memory)[i] = random_float(odd);
+    else if (format == LOCUS_FORMAT_F16)
+        for (size_t i = 0; i < n_bytes / 2; i++) {
+            uint16_t half = locus_float_to_half(random_float(odd));
+            memcpy(memory.block + 2 * i, &half, 2);
+        }
+    else
+        for (size_t i = 0; i < n_bytes / 4; i++) {
+            /* As a scale or as four quants, both are fine. */
+            float value = random_float(odd);
+            memcpy(memory.block + 4 * i, &value, 4);
+        }
+    return memory;
+}
+
+static const int head_dims[] = {1, 8, 16, 20, 33, 64, 80, 128};
+
+START_TEST(scores_have_the_bits_of_plain_c)
+{
+    const enum locus_cache_format format = (enum locus_cache_format)_i;
+    for (int trial = 0; trial < 64; trial++) {
+        const int head_dim = head_dims[trial % 8], n_rows = random_int(1, 27);
+        const int n_panels = random_int(1, 4), odd = trial % 3 == 0 ? 3 : 0;
+        struct guarded keys =
+            random_cache(format, (size_t)n_panels * locus_key_panel_bytes(format, head_dim), odd);
+        struct guarded q = random_floats((size_t)(n_rows * head_dim), odd);
+        struct guarded expected = guard((size_t)(n_rows * n_panels) * LOCUS_KEY_PANEL * 4);
+        struct guarded found = guard(expected.size);
+        struct locus_scores op = {.format = format,
+                                  .out = floats_of(&expected),
+                                  .stride = (size_t)n_panels * LOCUS_KEY_PANEL,
+                                  .q = floats_of(&q),
+                                  .keys = keys.block,
+                                  .n_rows = n_rows,
+                                  .head_dim = head_dim,
+                                  .n_panels = n_panels,
+                                  .scale = 0.3f};
+        locus_kernels_reference.scores(&op);
+        const struct locus_kernels *kernels;
+        op.out = floats_of(&found);
+        for (int i = 0; (kernels = locus_kernels_at(i)); i++) {
+            kernels->scores(&op);
+            assert_same(&expected, &found, kernels->name);
+        }
+        release(&keys);
+        release(&q);
+        release(&expected);
+        release(&found);
+    }
+}
+END_TEST
+
+/* What the softmax of some queries is after two blocks: sums, maxima, mixes, weights. */
+struct mixed {
+    struct guarded softmax, mix, scores;
+};
+
+static struct mixed mix_twice(const struct locus_kernels *kernels, const struct locus_mixing *op,
+                              const struct guarded *scores)
+{
+    const size_t n = (size_t)op->n_rows;
+    struct mixed mixed = {guard(n * sizeof(struct locus_softmax)),
+                          guard(n * (size_t)op->head_dim * 4), guard(scores->size)};
+    struct locus_mixing own = *op;
+    own.softmax = (void *)mixed.softmax.block;
+    own.mix = floats_of(&mixed.mix);
+    own.scores = floats_of(&mixed.scores);
+    memset(mixed.softmax.block, 0, mixed.softmax.size);
+    memset(mixed.mix.block, 0, mixed.mix.size);
+    for (size_t i = 0; i < n; i++)
+        own.softmax[i].max = -HUGE_VALF;
+    for (int block = 0; block < 2; block++) {
+        for (size_t i = 0; i < n * LOCUS_MIX_KEYS; i++)
+            own.scores[i] = floats_of(scores)[i] * (block ? 3.0f : 1.0f);
+        kernels->mix(&own);
+    }
+    /* Weights outside of [first, end) are nobody's. */
+    for (size_t i = 0; i < n; i++)
+        for (int j = 0; j < LOCUS_MIX_KEYS; j++)
+            if (j < op->first[i] || j >= op->end[i]) own.scores[i * LOCUS_MIX_KEYS + (size_t)j] = 0;
+    return mixed;
+}
+
+static void release_mixed(struct mixed *mixed)
+{
+    release(&mixed->softmax);
+    release(&mixed->mix);
+    release(&mixed->scores);
+}
+
+static void check_mix(enum locus_cache_format format, int head_dim, int n_rows, int shape, int odd)
+{
+    int first[32], end[32];
+    for (int i = 0; i < n_rows; i++) {
+        first[i] = shape == 0 ? 0 : shape == 1 ? 5 + i % 32 : random_int(0, 64);
+        end[i] = shape == 0 ? 64 - n_rows + 1 + i : shape == 1 ? 37 + i % 27 : random_int(0, 64);
+        if (end[i] <= first[i]) first[i] = end[i] = 0;
+    }
+    struct guarded values =
+        random_cache(format, LOCUS_MIX_KEYS * locus_value_row_bytes(format, head_dim), odd);
+    struct guarded scores = random_floats((size_t)n_rows * LOCUS_MIX_KEYS, odd);
+    const struct locus_mixing op = {.format = format,
+                                    .stride = LOCUS_MIX_KEYS,
+                                    .first = first,
+                                    .end = end,
+                                    .values = values.block,
+                                    .n_rows = n_rows,
+                                    .head_dim = head_dim};
+    struct mixed expected = mix_twice(&locus_kernels_reference, &op, &scores);
+    const struct locus_kernels *kernels;
+    for (int i = 0; (kernels = locus_kernels_at(i)); i++) {
+        struct mixed found = mix_twice(kernels, &op, &scores);
+        assert_same(&expected.softmax, &found.softmax, "sums");
+        assert_same(&expected.mix, &found.mix, "mix");
+        assert_same(&expected.scores, &found.scores, "weights");
+        release_mixed(&found);
+    }
+    release_mixed(&expected);
+    release(&values);
+    release(&scores);
+}
+
+/* Rows that end one after another, rows of a window, and any; some see nothing. */
+START_TEST(mixes_have_the_bits_of_plain_c)
+{
+    for (int trial = 0; trial < 96; trial++)
+        check_mix((enum locus_cache_format)_i, head_dims[trial % 8], random_int(1, 27), trial % 3,
+                  trial % 5 == 0 ? 3 : 0);
+}
+END_TEST
+
+static void add_products(Suite *suite)
+{
     TCase *products = tcase_create("products");
     tcase_add_loop_test(products, products_have_the_bits_of_plain_c, 0,
                         sizeof types / sizeof *types);
+#if defined(__x86_64__)
+    tcase_add_test(products, either_way_of_avx512_multiplies_quants_the_same);
+#endif
     suite_add_tcase(suite, products);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("kernels");
+    add_products(suite);
+    TCase *rows = tcase_create("rows");
+    tcase_add_test(rows, blocks_of_activations_have_the_bits_of_plain_c);
+    tcase_add_loop_test(rows, row_operations_have_the_bits_of_plain_c, 0, N_ROW_OPERATIONS);
+    suite_add_tcase(suite, rows);
+    TCase *attention = tcase_create("attention");
+    tcase_add_loop_test(attention, scores_have_the_bits_of_plain_c, 0, LOCUS_FORMAT_Q8_0 + 1);
+    tcase_add_loop_test(attention, mixes_have_the_bits_of_plain_c, 0, LOCUS_FORMAT_Q8_0 + 1);
+    suite_add_tcase(suite, attention);
     return testing_run(suite);
 }

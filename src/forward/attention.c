@@ -1,34 +1,45 @@
-/* Attention: one query row at a time, over the spans of keys that the cache policy gives it.
+/* Attention: some query rows at a time, over the spans of keys that the cache policy gives them.
  *
  *     q . keys -> scale -> position.bias -> running softmax, values mixed -> divided by its sum
  *
- * A span is worked off in segments: blocks of 64 slots, or the whole of it where the bias wants all
- * scores of a row. Blocks begin at multiples of 64 slots, whatever the chunk, so every row has its
- * own fixed order of operations: a prompt and single tokens give the same bits.
+ * A unit of work is the queries of some rows and heads that read the same keys, so that a block of
+ * keys is read once for all of them. A span is worked off in segments: blocks of 64 slots, or the
+ * whole of it where the bias wants all scores of a row. Blocks begin at multiples of 64 slots,
+ * whatever the chunk, and a row takes in its own keys of them only, so every row has its own fixed
+ * order of operations: a prompt and single tokens give the same bits.
  */
 #include <math.h>
 #include <string.h>
 
 #include "forward/session.h"
 
-/* A thread's scratch. A unit of work is one row of `n_heads` heads. */
-struct scratch {
-    int n_heads, segment;          /* slots, a multiple of 64 */
-    float *scores;                 /* [n_heads, segment] */
-    float *mix;                    /* [n_heads, head_dim] */
-    struct locus_softmax *softmax; /* [n_heads] */
-    float *bias;
-    float *keys;        /* [64, n_head_kv, head_dim]: a block as cached */
-    float *panels;      /* [n_head_kv, 64 / 16] panels: the block as the row reads it */
-    int *key_positions; /* [64] */
-    float *query;       /* [head_dim]: as it reads a block, where that is its own rotation */
+enum {
+    UNIT_QUERIES = 48, /* queries a unit at most */
+    UNIT_ROWS = UNIT_QUERIES
 };
 
-/* One row of some heads. */
+/* A thread's scratch. */
+struct scratch {
+    int n_queries, segment;        /* slots, a multiple of 64 */
+    float *q;                      /* [n_queries, head_dim]: as the span reads them */
+    float *scores;                 /* [n_queries, segment] */
+    float *mix;                    /* [n_queries, head_dim] */
+    struct locus_softmax *softmax; /* [n_queries] */
+    int *first, *end;              /* [n_queries]: slots of a block or segment, from its start */
+    float *bias;
+    float *turned;    /* [n_queries, head_dim]: as a block reads them, where that is its own way */
+    int *q_positions; /* [n_queries] */
+    float *keys;      /* [64, n_head_kv, head_dim]: a block as cached */
+    float *panels;    /* [n_head_kv, 64 / 16] panels: the block as the row reads it */
+    int *key_positions; /* [64] */
+};
+
+/* Rows [row, row_end) of heads [head, head_end). Their queries are numbered row after row. Either
+ * one row, or heads that share their keys. */
 struct reading {
     struct locus_session *session;
-    int layer, row, slot;
-    int head, head_end;
+    int layer, row, row_end, head, head_end;
+    const struct locus_span *spans; /* [rows]: the span being read */
     struct scratch scratch;
 };
 
@@ -42,28 +53,45 @@ static float *take(float *base, size_t *used, size_t n_floats)
     return block;
 }
 
-/* Keys that depend on their reader are rotated once for all heads of a row. */
+static int group_size(const struct locus_session *session)
+{
+    return session->model->config.n_head / session->model->config.n_head_kv;
+}
+
+/* Keys that depend on their reader are rotated once for all heads of a row; whole rows of scores
+ * are kept for one query at a time. */
+static int unit_queries(const struct locus_session *session)
+{
+    if (session->per_row_keys) return session->model->config.n_head;
+    if (session->position.spec.scheme->whole_row) return 1;
+    return UNIT_QUERIES;
+}
+
 static struct scratch lay_out(const struct locus_session *session, float *base, size_t *used)
 {
     const struct locus_config *config = &session->model->config;
     const size_t head_dim = (size_t)config->head_dim;
     const size_t block =
         session->per_row_keys ? LOCUS_KEY_BLOCK * (size_t)config->n_head_kv * head_dim : 0;
-    struct scratch scratch = {.n_heads = session->per_row_keys ? config->n_head : 1,
-                              .segment = LOCUS_KEY_BLOCK};
+    struct scratch scratch = {.n_queries = unit_queries(session), .segment = LOCUS_KEY_BLOCK};
     if (session->position.spec.scheme->whole_row)
         scratch.segment =
             (session->capacity - 1) / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK + LOCUS_KEY_BLOCK;
-    const size_t n_heads = (size_t)scratch.n_heads;
-    scratch.scores = take(base, used, n_heads * (size_t)scratch.segment);
-    scratch.mix = take(base, used, n_heads * head_dim);
-    scratch.softmax = (void *)take(base, used, n_heads * sizeof *scratch.softmax / sizeof(float));
+    const size_t n = (size_t)scratch.n_queries;
+    scratch.q = take(base, used, n * head_dim);
+    scratch.scores = take(base, used, n * (size_t)scratch.segment);
+    scratch.mix = take(base, used, n * head_dim);
+    scratch.softmax = (void *)take(base, used, n * sizeof *scratch.softmax / sizeof(float));
+    scratch.first = (void *)take(base, used, n);
+    scratch.end = (void *)take(base, used, n);
     scratch.bias =
         take(base, used, locus_position_scratch_floats(&session->position, scratch.segment));
+    const size_t turned = session->position.spec.scheme->relative_blocks ? n : 0;
+    scratch.turned = take(base, used, turned * head_dim);
+    scratch.q_positions = (void *)take(base, used, turned);
     scratch.keys = take(base, used, block);
     scratch.panels = take(base, used, block);
     scratch.key_positions = (void *)take(base, used, session->per_row_keys ? LOCUS_KEY_BLOCK : 0);
-    scratch.query = take(base, used, head_dim);
     return scratch;
 }
 
@@ -74,47 +102,75 @@ size_t locus_attend_floats(const struct locus_session *session)
     return used;
 }
 
-/* ---- scores ------------------------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------------------------ */
 
-static int kv_head(const struct reading *reading, int head)
+static int n_heads(const struct reading *reading)
 {
-    const struct locus_config *config = &reading->session->model->config;
-    return head / (config->n_head / config->n_head_kv);
+    return reading->head_end - reading->head;
 }
 
-static const float *query(const struct reading *reading, const struct locus_span *span, int head)
+static int n_queries(const struct reading *reading)
 {
-    const struct locus_config *config = &reading->session->model->config;
-    size_t at = (size_t)reading->row * (size_t)config->n_head + (size_t)head;
-    const float *rows = span->moved ? reading->session->q_moved : reading->session->q;
-    return rows + at * (size_t)config->head_dim;
+    return (reading->row_end - reading->row) * n_heads(reading);
 }
 
-/* The query as it reads the block from slot `start` on. */
-static const float *block_query(const struct reading *reading, const struct locus_span *span,
-                                int head, int start)
+static const struct locus_span *query_span(const struct reading *reading, int query)
+{
+    return &reading->spans[query / n_heads(reading)];
+}
+
+static int query_head(const struct reading *reading, int query)
+{
+    return reading->head + query % n_heads(reading);
+}
+
+/* Queries [*query, *query_end) are those that read the keys of head kv. */
+static void queries_of(const struct reading *reading, int kv, int *query, int *query_end)
+{
+    const int group = group_size(reading->session);
+    const int first = kv * group - reading->head, end = first + group;
+    *query = first > 0 ? first : 0;
+    *query_end = end < n_heads(reading) ? end : n_heads(reading);
+    if (reading->row_end - reading->row > 1) *query = 0, *query_end = n_queries(reading);
+}
+
+/* Where a row's heads are in session->q, q_moved and attended. */
+static size_t row_offset(const struct reading *reading, int row)
+{
+    const struct locus_config *config = &reading->session->model->config;
+    return ((size_t)row * (size_t)config->n_head + (size_t)reading->head) *
+           (size_t)config->head_dim;
+}
+
+static void gather_queries(const struct reading *reading)
 {
     const struct locus_session *session = reading->session;
-    const float *q = query(reading, span, head);
-    if (!session->position.spec.scheme->relative_blocks) return q;
-    float *turned = reading->scratch.query;
-    memcpy(turned, q, (size_t)session->cache.head_dim * sizeof *q);
-    locus_position_rotate(&session->position, reading->layer, LOCUS_QUERY, turned, 1,
-                          &span->q_position, 1, locus_block_origin(session, start, span->far));
-    return turned;
+    const float *rows = reading->spans[0].moved ? session->q_moved : session->q;
+    const size_t n = (size_t)(n_heads(reading) * session->model->config.head_dim);
+    for (int row = reading->row; row < reading->row_end; row++)
+        memcpy(reading->scratch.q + (size_t)(row - reading->row) * n,
+               rows + row_offset(reading, row), n * sizeof *rows);
 }
 
-/* The row's scores against slot `start` + 0, 1, ...: those of its segment. */
-static float *head_scores(const struct reading *reading, int head)
+/* Of the slots [start, stop) each query sees first[query] to end[query], counted from start; none
+ * where end <= first. */
+static void clip_spans(const struct reading *reading, int start, int stop)
 {
     const struct scratch *scratch = &reading->scratch;
-    return scratch->scores + (size_t)(head - reading->head) * (size_t)scratch->segment;
+    for (int query = 0; query < n_queries(reading); query++) {
+        const struct locus_span *span = query_span(reading, query);
+        scratch->first[query] = span->first > start ? span->first - start : 0;
+        scratch->end[query] = (span->end < stop ? span->end : stop) - start;
+        if (scratch->end[query] <= scratch->first[query])
+            scratch->first[query] = scratch->end[query] = 0;
+    }
 }
+
+/* ---- scores ------------------------------------------------------------------------------- */
 
 /* The keys of slots [first, end) of a block from `start` on, cached as projected, become panels
  * rotated for this row. */
-static void rotate_block(const struct reading *reading, const struct locus_span *span, int start,
-                         int first, int end)
+static void rotate_block(const struct reading *reading, int start, int first, int end)
 {
     const struct locus_session *session = reading->session;
     const struct scratch *scratch = &reading->scratch;
@@ -124,7 +180,7 @@ static void rotate_block(const struct reading *reading, const struct locus_span 
     for (int j = first; j < end; j++)
         scratch->key_positions[j - first] = session->first_position + j;
     locus_position_rotate(&session->position, reading->layer, LOCUS_KEY, scratch->keys, n_head_kv,
-                          scratch->key_positions, end - first, span->q_position);
+                          scratch->key_positions, end - first, reading->spans[0].q_position);
     for (int j = first; j < end; j++) {
         const float *row = scratch->keys + (size_t)(j - first) * row_floats;
         for (int head = 0; head < n_head_kv; head++) {
@@ -136,76 +192,146 @@ static void rotate_block(const struct reading *reading, const struct locus_span 
     }
 }
 
-/* Scaled scores of the slots [first, end) of one block, from `start` on, of every head; `at` is the
- * block's place in its segment. */
-static void score_block(const struct reading *reading, const struct locus_span *span, int start,
-                        int first, int end, int at)
+/* The queries as they read the block from slot `start` on: [n_queries, head_dim]. */
+static const float *block_queries(const struct reading *reading, int start)
+{
+    const struct locus_session *session = reading->session;
+    const struct scratch *scratch = &reading->scratch;
+    const int n_rows = reading->row_end - reading->row;
+    if (!session->position.spec.scheme->relative_blocks) return scratch->q;
+    memcpy(scratch->turned, scratch->q,
+           (size_t)(n_queries(reading) * session->cache.head_dim) * sizeof *scratch->q);
+    for (int i = 0; i < n_rows; i++)
+        scratch->q_positions[i] = reading->spans[i].q_position;
+    locus_position_rotate(&session->position, reading->layer, LOCUS_QUERY, scratch->turned,
+                          n_heads(reading), scratch->q_positions, n_rows,
+                          locus_block_origin(session, start, reading->spans[0].far));
+    return scratch->turned;
+}
+
+/* Scaled scores against the slots [start, end) of one block; `at` is its place in the segment.
+ * Slots that no query sees yet may lie among them. */
+static void score_block(const struct reading *reading, int start, int end, int at)
 {
     const struct locus_session *session = reading->session;
     const struct locus_config *config = &session->model->config;
-    const int n_panels = (end - 1 - start) / LOCUS_KEY_PANEL + 1;
-    if (session->per_row_keys) rotate_block(reading, span, start, first, end);
-    for (int head = reading->head; head < reading->head_end; head++) {
-        const int kv = kv_head(reading, head);
-        const void *keys =
-            reading->scratch.panels + (size_t)kv * LOCUS_KEY_BLOCK * (size_t)config->head_dim;
-        enum locus_cache_format format = LOCUS_FORMAT_F32;
-        if (!session->per_row_keys) {
-            keys = locus_cache_keys(&session->cache, span->far ? LOCUS_FAR_KEYS : LOCUS_KEYS,
-                                    reading->layer, kv, start);
-            format = session->cache.format;
-        }
-        session->kernels->scores(format, head_scores(reading, head) + at,
-                                 block_query(reading, span, head, start), keys, config->head_dim,
-                                 n_panels, config->attention_scale);
+    const struct scratch *scratch = &reading->scratch;
+    const int group = group_size(session);
+    const float *q = block_queries(reading, start);
+    for (int kv = reading->head / group; kv <= (reading->head_end - 1) / group; kv++) {
+        int query, query_end;
+        queries_of(reading, kv, &query, &query_end);
+        struct locus_scores op = {
+            .format = session->per_row_keys ? LOCUS_FORMAT_F32 : session->cache.format,
+            .out = scratch->scores + (size_t)query * (size_t)scratch->segment + at,
+            .stride = (size_t)scratch->segment,
+            .q = q + (size_t)query * (size_t)config->head_dim,
+            .n_rows = query_end - query,
+            .head_dim = config->head_dim,
+            .n_panels = (end - 1 - start) / LOCUS_KEY_PANEL + 1,
+            .scale = config->attention_scale,
+        };
+        if (session->per_row_keys)
+            op.keys = scratch->panels + (size_t)kv * LOCUS_KEY_BLOCK * (size_t)config->head_dim;
+        else
+            op.keys = locus_cache_keys(&session->cache,
+                                       reading->spans[0].far ? LOCUS_FAR_KEYS : LOCUS_KEYS,
+                                       reading->layer, kv, start);
+        session->kernels->scores(&op);
     }
 }
 
-/* ---- one row ------------------------------------------------------------------------------ */
-
-/* Adds the bias to one head's scores of the slots [first, end). */
-static void add_bias(const struct reading *reading, const struct locus_span *span, int head,
-                     int first, int end, float *scores)
+/* Adds the bias to each query's scores of the segment from `start` on. */
+static void add_biases(const struct reading *reading, int start)
 {
     const struct locus_session *session = reading->session;
-    const int *k_positions = span->far ? session->far_positions + first : NULL;
-    locus_position_bias(&session->position, reading->layer, head, query(reading, span, head),
-                        span->q_position, session->first_position + first, k_positions, end - first,
-                        scores, reading->scratch.bias);
+    const struct scratch *scratch = &reading->scratch;
     const struct locus_probe *probe = &session->probe;
-    if (probe->weights && probe->layer == reading->layer && probe->head == head)
-        memcpy(probe->weights + (size_t)reading->slot * (size_t)probe->n + first, scores,
-               (size_t)(end - first) * sizeof *scores);
+    if (!session->position.spec.scheme->bias && !probe->weights) return;
+    for (int query = 0; query < n_queries(reading); query++) {
+        const struct locus_span *span = query_span(reading, query);
+        const int head = query_head(reading, query);
+        const int first = start + scratch->first[query];
+        const int n = scratch->end[query] - scratch->first[query];
+        float *scores =
+            scratch->scores + (size_t)query * (size_t)scratch->segment + scratch->first[query];
+        if (n == 0) continue;
+        locus_position_bias(&session->position, reading->layer, head,
+                            scratch->q + (size_t)query * (size_t)session->cache.head_dim,
+                            span->q_position, session->first_position + first,
+                            span->far ? session->far_positions + first : NULL, n, scores,
+                            scratch->bias);
+        if (probe->weights && probe->layer == reading->layer && probe->head == head) {
+            const int slot = session->length + reading->row + query / n_heads(reading);
+            memcpy(probe->weights + (size_t)slot * (size_t)probe->n + first, scores,
+                   (size_t)n * sizeof *scores);
+        }
+    }
 }
 
-/* Takes the span's slots [start, start + segment) into the softmax of every head. */
-static void take_segment(const struct reading *reading, const struct locus_span *span, int start)
+/* ---- the softmax -------------------------------------------------------------------------- */
+
+/* Takes one block of slots, in `at` of the segment, into the softmax of every query. */
+static void mix_block(const struct reading *reading, int start, int at)
 {
     const struct locus_session *session = reading->session;
     const struct scratch *scratch = &reading->scratch;
     const struct locus_cache *cache = &session->cache;
-    const int head_dim = cache->head_dim, stop = start + scratch->segment;
-    const int first = span->first > start ? span->first : start;
-    const int end = span->end < stop ? span->end : stop;
-    for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
-        const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
-        score_block(reading, span, block, first > block ? first : block, block_end, block - start);
-    }
-    for (int head = reading->head; head < reading->head_end; head++) {
-        float *scores = head_scores(reading, head);
-        const size_t own = (size_t)(head - reading->head);
-        add_bias(reading, span, head, first, end, scores + first - start);
-        for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
-            const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
-            const unsigned char *values =
-                locus_cache_values(cache, reading->layer, kv_head(reading, head), block);
-            session->kernels->mix(cache->format, &scratch->softmax[own],
-                                  scratch->mix + own * (size_t)head_dim, scores + block - start,
-                                  values, head_dim, first > block ? first - block : 0,
-                                  block_end - block);
-        }
+    const int group = group_size(session);
+    for (int kv = reading->head / group; kv <= (reading->head_end - 1) / group; kv++) {
+        int query, query_end;
+        queries_of(reading, kv, &query, &query_end);
+        const struct locus_mixing op = {
+            .format = cache->format,
+            .softmax = scratch->softmax + query,
+            .mix = scratch->mix + (size_t)query * (size_t)cache->head_dim,
+            .scores = scratch->scores + (size_t)query * (size_t)scratch->segment + at,
+            .stride = (size_t)scratch->segment,
+            .first = scratch->first + query,
+            .end = scratch->end + query,
+            .values = locus_cache_values(cache, reading->layer, kv, start),
+            .n_rows = query_end - query,
+            .head_dim = cache->head_dim,
+        };
+        session->kernels->mix(&op);
     }
 }
+
+/* Takes slots [first, end) of the segment from `start` on into the softmax of every query. */
+static void take_segment(const struct reading *reading, int start, int first, int end)
+{
+    for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
+        const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
+        if (reading->session->per_row_keys)
+            rotate_block(reading, block, first > block ? first : block, block_end);
+        score_block(reading, block, block_end, block - start);
+    }
+    clip_spans(reading, start, end);
+    add_biases(reading, start);
+    for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
+        const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
+        if (reading->scratch.segment > LOCUS_KEY_BLOCK) clip_spans(reading, block, block_end);
+        mix_block(reading, block, block - start);
+    }
+}
+
+/* Takes a span of each row, all of one kind. */
+static void take_span(struct reading *reading, const struct locus_span *spans)
+{
+    reading->spans = spans;
+    int first = spans[0].first, end = spans[0].end;
+    for (int i = 1; i < reading->row_end - reading->row; i++) {
+        first = spans[i].first < first ? spans[i].first : first;
+        end = spans[i].end > end ? spans[i].end : end;
+    }
+    gather_queries(reading);
+    const int segment = reading->scratch.segment;
+    for (int start = first / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK; start < end; start += segment)
+        take_segment(reading, start, first > start ? first : start,
+                     end < start + segment ? end : start + segment);
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
 
 /* What the row in `slot` sees in a layer: the policy's spans, or the local layer's part of them. */
 static int row_spans(const struct locus_session *session, int layer, int slot,
@@ -224,29 +350,63 @@ static int row_spans(const struct locus_session *session, int layer, int slot,
     return n;
 }
 
-static void attend_row(const struct reading *reading)
+/* Rows from reading->row on that see as many spans of the same kinds, `limit` at most: their spans,
+ * spans[s][row], and how many; reading->row_end is set. */
+static int rows_alike(struct reading *reading, int limit,
+                      struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS])
+{
+    const struct locus_session *session = reading->session;
+    int n_spans = 0;
+    for (reading->row_end = reading->row; reading->row_end < limit; reading->row_end++) {
+        const int i = reading->row_end - reading->row;
+        struct locus_span own[LOCUS_MAX_SPANS];
+        int n = row_spans(session, reading->layer, session->length + reading->row_end, own);
+        if (i == 0) n_spans = n;
+        for (int s = 0; s < n && i > 0 && n == n_spans; s++)
+            if (own[s].moved != spans[s][0].moved || own[s].far != spans[s][0].far) n = -1;
+        if (n != n_spans) break;
+        for (int s = 0; s < n; s++)
+            spans[s][i] = own[s];
+    }
+    return n_spans;
+}
+
+static void attend_rows(struct reading *reading, int n_spans,
+                        struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS])
 {
     struct locus_session *session = reading->session;
-    const struct locus_config *config = &session->model->config;
     const struct scratch *scratch = &reading->scratch;
-    const size_t n_heads = (size_t)(reading->head_end - reading->head);
-    const size_t head_dim = (size_t)config->head_dim;
-    for (size_t h = 0; h < n_heads; h++)
-        scratch->softmax[h] = (struct locus_softmax){.max = -INFINITY};
-    for (size_t i = 0; i < n_heads * head_dim; i++)
-        scratch->mix[i] = 0;
-    struct locus_span spans[LOCUS_MAX_SPANS];
-    const int n_spans = row_spans(session, reading->layer, reading->slot, spans);
-    for (int s = 0; s < n_spans; s++) {
-        int start = spans[s].first / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK;
-        for (; start < spans[s].end; start += scratch->segment)
-            take_segment(reading, &spans[s], start);
+    const size_t n = (size_t)n_queries(reading);
+    const size_t head_dim = (size_t)session->model->config.head_dim;
+    for (size_t i = 0; i < n; i++)
+        scratch->softmax[i] = (struct locus_softmax){.max = -INFINITY};
+    memset(scratch->mix, 0, n * head_dim * sizeof *scratch->mix);
+    for (int s = 0; s < n_spans; s++)
+        take_span(reading, spans[s]);
+    for (size_t i = 0; i < n; i++) {
+        const int row = reading->row + (int)i / n_heads(reading);
+        float *out =
+            session->attended + row_offset(reading, row) + i % (size_t)n_heads(reading) * head_dim;
+        session->kernels->finish(&scratch->softmax[i], out, scratch->mix + i * head_dim,
+                                 session->model->config.head_dim);
     }
-    float *out = session->attended +
-                 ((size_t)reading->row * (size_t)config->n_head + (size_t)reading->head) * head_dim;
-    for (size_t h = 0; h < n_heads; h++)
-        session->kernels->finish(&scratch->softmax[h], out + h * head_dim,
-                                 scratch->mix + h * head_dim, config->head_dim);
+}
+
+/* How units are cut: rows and heads of each. */
+static void cut_units(const struct locus_session *session, int n, int n_threads, int *rows,
+                      int *heads)
+{
+    const int n_head = session->model->config.n_head;
+    *rows = 1;
+    *heads = session->per_row_keys ? n_head : group_size(session);
+    if (*heads > unit_queries(session)) *heads = unit_queries(session);
+    /* A few rows are shared out by heads, at the price of reading keys twice. */
+    while (*heads > 1 && n * ((n_head - 1) / *heads + 1) < n_threads)
+        *heads = (*heads + 1) / 2;
+    if (session->per_row_keys) return;
+    *rows = unit_queries(session) / *heads;
+    const int fair = n * (n_head / *heads) / (4 * n_threads); /* four units a thread, or more */
+    if (*rows > fair) *rows = fair > 0 ? fair : 1;
 }
 
 void locus_attend(struct locus_session *session, int layer, int n, int thread, int n_threads)
@@ -255,17 +415,19 @@ void locus_attend(struct locus_session *session, int layer, int n, int thread, i
     size_t used = 0;
     struct reading reading = {
         .session = session, .layer = layer, .scratch = lay_out(session, base, &used)};
+    struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS];
     const int n_head = session->model->config.n_head;
-    /* A few rows of many heads are shared out too, at the price of rotating keys twice. */
-    int n_heads = reading.scratch.n_heads;
-    if (n < n_threads && n_heads > 1) n_heads = (n_head - 1) / n_threads + 1;
-    const int n_units = (n_head - 1) / n_heads + 1;
+    int rows, heads;
+    cut_units(session, n, n_threads, &rows, &heads);
+    const int n_row_units = (n - 1) / rows + 1, n_head_units = (n_head - 1) / heads + 1;
     /* Later rows see more keys: deal them out in turn. */
-    for (int unit = thread; unit < n * n_units; unit += n_threads) {
-        reading.row = unit % n;
-        reading.slot = session->length + reading.row;
-        reading.head = unit / n * n_heads;
-        reading.head_end = reading.head + n_heads < n_head ? reading.head + n_heads : n_head;
-        attend_row(&reading);
+    for (int unit = thread; unit < n_row_units * n_head_units; unit += n_threads) {
+        const int row = unit % n_row_units * rows, row_end = row + rows < n ? row + rows : n;
+        reading.head = unit / n_row_units * heads;
+        reading.head_end = reading.head + heads < n_head ? reading.head + heads : n_head;
+        for (reading.row = row; reading.row < row_end; reading.row = reading.row_end) {
+            const int n_spans = rows_alike(&reading, row_end, spans);
+            attend_rows(&reading, n_spans, spans);
+        }
     }
 }

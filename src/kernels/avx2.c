@@ -1,9 +1,8 @@
-/* AVX2 with FMA and F16C: 8 lanes. See tiles.h and lanes.h. */
+/* AVX2 with FMA and F16C: 8 lanes. See tiles.h, attention.h and lanes.h. */
 #if defined(__x86_64__)
 #include "kernels/simd_avx2.h"
 
-#include "kernels/lanes.h"
-#include "kernels/tiles.h"
+#include "kernels/attention.h"
 
 static void matmul(const struct locus_matmul *op, int thread, int n_threads)
 {

@@ -1,7 +1,6 @@
-/* AVX-512 (F, BW, DQ, VL): 16 lanes. See tiles.h and lanes.h. */
+/* AVX-512 (F, BW, DQ, VL): 16 lanes. See tiles.h, attention.h and lanes.h. */
 #if defined(__x86_64__)
 #include "kernels/avx512.h"
-#include "kernels/lanes.h"
 #include "kernels/quants_avx512.h"
 
 INLINE ivec quants_load(enum locus_tensor_type type, const void *block, int group, int lane)
@@ -29,7 +28,7 @@ INLINE ivec quants_dot(enum locus_tensor_type type, ivec dots, ivec w, const int
     return _mm512_add_epi32(dots, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 }
 
-#include "kernels/tiles.h"
+#include "kernels/attention.h"
 
 void locus_avx512_plain_matmul(const struct locus_matmul *op, struct locus_share share)
 {

@@ -139,6 +139,34 @@ struct locus_softmax {
     float sums[LOCUS_KEY_PANEL];
 };
 
+/* out[i * stride + j] = (q[i] . key j) * scale for n_rows queries and the keys of n_panels panels.
+ */
+struct locus_scores {
+    enum locus_cache_format format;
+    float *out;
+    size_t stride;
+    const float *q;   /* [n_rows, head_dim] */
+    const void *keys; /* panels, as cache.h lays them */
+    int n_rows, head_dim, n_panels;
+    float scale;
+};
+
+/* A block of keys goes into the softmax of n_rows queries: of row i scores[i * stride + j] for j in
+ * [first[i], end[i]), which may be empty, and the mix of row i takes in their values. Scores are
+ * used up; a row of them has room for LOCUS_MIX_KEYS. */
+struct locus_mixing {
+    enum locus_cache_format format;
+    struct locus_softmax *softmax; /* [n_rows] */
+    float *mix;                    /* [n_rows, head_dim] */
+    float *scores;
+    size_t stride;
+    const int *first, *end; /* [n_rows], 0 to LOCUS_MIX_KEYS */
+    const void *values;     /* rows, as cache.h lays them: row j belongs to score j */
+    int n_rows, head_dim;
+};
+
+enum { LOCUS_MIX_KEYS = 64 };
+
 /* Matrix products take (thread, n_threads) and do that thread's share of the outputs; the others
  * do all they are given. */
 struct locus_kernels {
@@ -150,13 +178,8 @@ struct locus_kernels {
     /* out[n] = activation(gate[n]), times up[n] unless up is NULL; out may be gate, not up. */
     void (*activate)(enum locus_activation kind, float *out, const float *gate, const float *up,
                      int n);
-    /* scores[n_panels * 16] = (q[head_dim] . keys) * scale; keys: panels as cache.h lays them. */
-    void (*scores)(enum locus_cache_format format, float *scores, const float *q, const void *keys,
-                   int head_dim, int n_panels, float scale);
-    /* Takes scores[first .. end) of a block of at most 64 keys into the softmax and mixes their
-     * values (row i of `values` belongs to scores[i]) into mix[head_dim]. Scores are used up. */
-    void (*mix)(enum locus_cache_format format, struct locus_softmax *softmax, float *mix,
-                float *scores, const void *values, int head_dim, int first, int end);
+    void (*scores)(const struct locus_scores *op);
+    void (*mix)(const struct locus_mixing *op);
     /* The sum of e^(x[i] - max) over x[n], n >= 1, with max its largest. */
     float (*sum_exp)(const float *x, int n, float *max);
     /* mix[head_dim] divided by the sum. */

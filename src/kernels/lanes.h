@@ -111,109 +111,73 @@ static void activate(enum locus_activation kind, float *out, const float *gate, 
 
 /* ---- attention ---------------------------------------------------------------------------- */
 
-/* Dimension d of the 16 keys of a panel. */
-INLINE void load_keys(float *k, const void *panel, int head_dim, int d,
-                      enum locus_cache_format format)
+/* Values of the keys [first, end) into dimensions d on of a query's mix, one at a time. */
+INLINE void mix_values(enum locus_cache_format format, const struct locus_mixing *op, int row,
+                       int d, int first, int end)
 {
-    const float *floats = panel;
-    const uint16_t *halves = panel;
-    const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim) * LOCUS_KEY_PANEL);
-    const float *scales = floats + d / LOCUS_BLOCK * LOCUS_KEY_PANEL;
-    for (int j = 0; j < LOCUS_KEY_PANEL; j++) {
-        int at = d * LOCUS_KEY_PANEL + j;
-        if (format == LOCUS_FORMAT_F32) k[j] = floats[at];
-        if (format == LOCUS_FORMAT_F16) k[j] = locus_half_to_float(halves[at]);
-        if (format == LOCUS_FORMAT_Q8_0) k[j] = (float)q[at] * scales[j];
-    }
-}
-
-INLINE void scores_of(enum locus_cache_format format, float *restrict scores,
-                      const float *restrict q, const void *keys, int head_dim, int n_panels,
-                      float scale)
-{
-    for (int p = 0; p < n_panels; p++) {
-        const char *panel =
-            (const char *)keys + (size_t)p * locus_key_panel_bytes(format, head_dim);
-        float chain[LOCUS_KEY_PANEL] = {0};
-        for (int d = 0; d < head_dim; d++) {
-            float k[LOCUS_KEY_PANEL];
-            load_keys(k, panel, head_dim, d, format);
-            for (int j = 0; j < LOCUS_KEY_PANEL; j++)
-                chain[j] = fmaf(q[d], k[j], chain[j]);
-        }
-        for (int j = 0; j < LOCUS_KEY_PANEL; j++)
-            scores[p * LOCUS_KEY_PANEL + j] = chain[j] * scale;
-    }
-}
-
-static void scores(enum locus_cache_format format, float *out, const float *q, const void *keys,
-                   int head_dim, int n_panels, float scale)
-{
-    switch (format) {
-    case LOCUS_FORMAT_F32:
-        scores_of(LOCUS_FORMAT_F32, out, q, keys, head_dim, n_panels, scale);
-        break;
-    case LOCUS_FORMAT_F16:
-        scores_of(LOCUS_FORMAT_F16, out, q, keys, head_dim, n_panels, scale);
-        break;
-    case LOCUS_FORMAT_Q8_0:
-        scores_of(LOCUS_FORMAT_Q8_0, out, q, keys, head_dim, n_panels, scale);
-        break;
-    }
-}
-
-INLINE void mix_values(enum locus_cache_format format, float *restrict mix,
-                       const float *restrict weights, const void *values, int head_dim, int first,
-                       int end)
-{
+    const float *weights = op->scores + (size_t)row * op->stride;
+    float *mix = op->mix + (size_t)row * (size_t)op->head_dim;
     for (int j = first; j < end; j++) {
-        const char *row =
-            (const char *)values + (size_t)j * locus_value_row_bytes(format, head_dim);
-        const float *floats = (const float *)(const void *)row;
-        const uint16_t *halves = (const uint16_t *)(const void *)row;
-        const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim));
-        for (int d = 0; d < head_dim; d++) {
+        const char *values =
+            (const char *)op->values + (size_t)j * locus_value_row_bytes(format, op->head_dim);
+        const float *floats = (const float *)(const void *)values;
+        const uint16_t *halves = (const uint16_t *)(const void *)values;
+        const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(op->head_dim));
+        for (int i = d; i < op->head_dim; i++) {
             float v = 0;
-            if (format == LOCUS_FORMAT_F32) v = floats[d];
-            if (format == LOCUS_FORMAT_F16) v = locus_half_to_float(halves[d]);
-            if (format == LOCUS_FORMAT_Q8_0) v = (float)q[d] * floats[d / LOCUS_BLOCK];
-            mix[d] = fmaf(weights[j], v, mix[d]);
+            if (format == LOCUS_FORMAT_F32) v = floats[i];
+            if (format == LOCUS_FORMAT_F16) v = locus_half_to_float(halves[i]);
+            if (format == LOCUS_FORMAT_Q8_0) v = (float)q[i] * floats[i / LOCUS_BLOCK];
+            mix[i] = fmaf(weights[j], v, mix[i]);
         }
     }
 }
 
-/* The running softmax (Milakov and Gimelshein, 2018). A block that raises the maximum scales what
- * was gathered before it by e^(old - new). */
-static void mix(enum locus_cache_format format, struct locus_softmax *softmax, float *mix,
-                float *scores, const void *values, int head_dim, int first, int end)
+/* The largest of a row's scores and of `max`. */
+INLINE float largest_score(const float *scores, int first, int end, float max)
 {
-    float max = softmax->max;
-    for (int j = first; j < end; j++)
-        max = scores[j] > max ? scores[j] : max;
+    float largest[SUMS];
+    for (int s = 0; s < SUMS; s++)
+        largest[s] = max;
+    for (int group = 0; group < LOCUS_MIX_KEYS; group += SUMS)
+        for (int s = 0; s < SUMS; s++) {
+            int j = group + s;
+            float score = j >= first && j < end ? scores[j] : -INFINITY;
+            largest[s] = score > largest[s] ? score : largest[s];
+        }
+    for (int width = SUMS / 2; width > 0; width /= 2)
+        for (int s = 0; s < width; s++)
+            largest[s] = largest[s + width] > largest[s] ? largest[s + width] : largest[s];
+    return largest[0];
+}
+
+/* The running softmax of one row (Milakov and Gimelshein, 2018): scores become weights. A block
+ * that raises the maximum scales what was gathered before it by e^(old - new). */
+INLINE void soften(const struct locus_mixing *op, int row)
+{
+    struct locus_softmax *softmax = &op->softmax[row];
+    float *scores = op->scores + (size_t)row * op->stride;
+    const int first = op->first[row], end = op->end[row];
+    if (first >= end) return;
+    float max = largest_score(scores, first, end, softmax->max);
     float base = max == -INFINITY ? 0 : max; /* nothing but -INFINITY yet: every weight is 0 */
     if (max > softmax->max) {
-        float shrink = locus_exp(softmax->max - base);
+        float shrink = locus_exp(softmax->max - base),
+              *mix = op->mix + (size_t)row * (size_t)op->head_dim;
         for (int s = 0; s < SUMS; s++)
             softmax->sums[s] *= shrink;
-        for (int d = 0; d < head_dim; d++)
+        for (int d = 0; d < op->head_dim; d++)
             mix[d] *= shrink;
         softmax->max = max;
     }
-    for (int j = first; j < end; j++)
-        scores[j] = locus_exp(scores[j] - base);
-    for (int j = first; j < end; j++)
-        softmax->sums[j % SUMS] += scores[j];
-    switch (format) {
-    case LOCUS_FORMAT_F32:
-        mix_values(LOCUS_FORMAT_F32, mix, scores, values, head_dim, first, end);
-        break;
-    case LOCUS_FORMAT_F16:
-        mix_values(LOCUS_FORMAT_F16, mix, scores, values, head_dim, first, end);
-        break;
-    case LOCUS_FORMAT_Q8_0:
-        mix_values(LOCUS_FORMAT_Q8_0, mix, scores, values, head_dim, first, end);
-        break;
-    }
+    for (int group = 0; group < LOCUS_MIX_KEYS; group += SUMS)
+        for (int s = 0; s < SUMS; s++) {
+            int j = group + s;
+            float weight = locus_exp(scores[j] - base);
+            weight = j >= first && j < end ? weight : 0;
+            scores[j] = weight;
+            softmax->sums[s] += weight;
+        }
 }
 
 static void finish(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim)

@@ -130,6 +130,52 @@ static void matmul(const struct locus_matmul *op, int thread, int n_threads)
     }
 }
 
+/* ---- attention ---------------------------------------------------------------------------- */
+
+/* Dimension d of the 16 keys of a panel. */
+INLINE void load_keys(float *k, const void *panel, int head_dim, int d,
+                      enum locus_cache_format format)
+{
+    const float *floats = panel;
+    const uint16_t *halves = panel;
+    const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim) * LOCUS_KEY_PANEL);
+    const float *scales = floats + d / LOCUS_BLOCK * LOCUS_KEY_PANEL;
+    for (int j = 0; j < LOCUS_KEY_PANEL; j++) {
+        int at = d * LOCUS_KEY_PANEL + j;
+        if (format == LOCUS_FORMAT_F32) k[j] = floats[at];
+        if (format == LOCUS_FORMAT_F16) k[j] = locus_half_to_float(halves[at]);
+        if (format == LOCUS_FORMAT_Q8_0) k[j] = (float)q[at] * scales[j];
+    }
+}
+
+static void scores(const struct locus_scores *op)
+{
+    const size_t panel_bytes = locus_key_panel_bytes(op->format, op->head_dim);
+    for (int i = 0; i < op->n_rows; i++)
+        for (int p = 0; p < op->n_panels; p++) {
+            const float *q = op->q + (size_t)i * (size_t)op->head_dim;
+            float *out = op->out + (size_t)i * op->stride + (size_t)p * LOCUS_KEY_PANEL;
+            float chain[LOCUS_KEY_PANEL] = {0};
+            for (int d = 0; d < op->head_dim; d++) {
+                float k[LOCUS_KEY_PANEL];
+                load_keys(k, (const char *)op->keys + (size_t)p * panel_bytes, op->head_dim, d,
+                          op->format);
+                for (int j = 0; j < LOCUS_KEY_PANEL; j++)
+                    chain[j] = fmaf(q[d], k[j], chain[j]);
+            }
+            for (int j = 0; j < LOCUS_KEY_PANEL; j++)
+                out[j] = chain[j] * op->scale;
+        }
+}
+
+static void mix(const struct locus_mixing *op)
+{
+    for (int row = 0; row < op->n_rows; row++) {
+        soften(op, row);
+        mix_values(op->format, op, row, 0, op->first[row], op->end[row]);
+    }
+}
+
 const struct locus_kernels locus_kernels_reference = {
     .name = "reference",
     .matmul = matmul,

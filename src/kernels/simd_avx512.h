@@ -55,6 +55,12 @@ INLINE vec vec_of_halves(const uint16_t *at)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
 }
 
+INLINE vec vec_of_bytes(const int8_t *at)
+{
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)at)));
+}
+
 /* One of each pair of bfloat16 (pairs[lane][2]). */
 INLINE vec vec_of_bfloats(const uint16_t *pairs, int which)
 {
