@@ -1,4 +1,4 @@
-# For tests of the program, sourced by them: checks that count, and the models they run on.
+# For tests of the program and its installation, sourced by them: checks that count, and the models they run on.
 # shellcheck shell=bash
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1
