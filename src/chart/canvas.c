@@ -112,7 +112,7 @@ static unsigned char *mask_at(struct locus_canvas *canvas, int i, int j)
 static unsigned char cover(double inside)
 {
     double share = inside + 0.5;
-    return share <= 0 ? 0 : share >= 1 ? 255 : (unsigned char)(share * 255 + 0.5);
+    return share <= 0 ? 0 : share >= 1 ? 255 : (unsigned char)lround(share * 255);
 }
 
 void locus_canvas_segment(struct locus_canvas *canvas, struct locus_point a, struct locus_point b,

@@ -1,4 +1,6 @@
 /* PNG: stb_image_write's encoder, and a file that appears only when it is whole. */
+#include <stdlib.h>
+
 #include "base/file.h"
 #include "chart/canvas.h"
 
@@ -13,6 +15,10 @@
 #pragma GCC diagnostic ignored "-Wundef"
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
+/* Never 0 bytes, whatever it multiplies. */
+#define STBIW_MALLOC(size) malloc((size) ? (size) : 1)
+#define STBIW_REALLOC(block, size) realloc(block, size)
+#define STBIW_FREE(block) free(block)
 #define STBIW_ASSERT(condition) ((void)(condition))
 #if __has_include(<stb/stb_image_write.h>)
 #include <stb/stb_image_write.h>

@@ -149,31 +149,39 @@ static char *write_piece(const char *piece, size_t n_bytes)
     return NULL;
 }
 
+/* How each token is written. -1, or the exit status. */
+static int write_pieces(struct plot *plot, const locus_tokenizer *tokenizer, size_t n_tokens)
+{
+    plot->pieces = calloc(n_tokens, sizeof *plot->pieces);
+    if (!plot->pieces) return fail_memory();
+    for (size_t i = 0; i < n_tokens; i++) {
+        size_t n_bytes;
+        const char *piece =
+            locus_token_piece(tokenizer, -1, plot->tokens[i], LOCUS_TEXT_SPECIAL, &n_bytes);
+        plot->n_tokens = (int)i + 1;
+        if (!(plot->pieces[i] = write_piece(piece, n_bytes))) return fail_memory();
+    }
+    return -1;
+}
+
 /* -1, or the exit status. */
 static int read_prompt(struct plot *plot)
 {
     const char *prompt = plot->options->prompt;
-    if (!prompt || plot->tokens) return -1;
+    if (!prompt) return -1;
     locus_error error;
     locus_tokenizer *tokenizer = locus_tokenizer_create(plot->model, &error);
     if (!tokenizer) return fail(&error);
     size_t n_tokens = 0;
-    int status = -1;
+    int status;
     if (locus_encode(tokenizer, prompt, strlen(prompt), LOCUS_TEXT_BEGIN, &plot->tokens, &n_tokens,
                      &error))
         status = fail(&error);
     else if (n_tokens < 2 || n_tokens > MAX_MATRIX)
         status = locus_talk_error("the text has %zu tokens, expected 2 to %d", n_tokens,
                                   (int)MAX_MATRIX);
-    else if (!(plot->pieces = calloc(n_tokens, sizeof *plot->pieces)))
-        status = fail_memory();
-    for (size_t i = 0; status < 0 && i < n_tokens; i++) {
-        size_t n_bytes;
-        const char *piece =
-            locus_token_piece(tokenizer, -1, plot->tokens[i], LOCUS_TEXT_SPECIAL, &n_bytes);
-        plot->n_tokens = (int)i + 1;
-        if (!(plot->pieces[i] = write_piece(piece, n_bytes))) status = fail_memory();
-    }
+    else
+        status = write_pieces(plot, tokenizer, n_tokens);
     locus_tokenizer_free(tokenizer);
     return status;
 }

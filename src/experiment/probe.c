@@ -122,9 +122,9 @@ enum locus_status locus_probe_table(const struct locus_scheme_probe *probe, cons
     float *kept = calloc((n + 1) * row_floats + 1, sizeof *kept);
     int32_t *none = calloc(n, sizeof *none);
     enum locus_status status = LOCUS_OK;
-    if (!before || !kept || !none) status = locus_fail_memory(error, n * n_embd * sizeof *before);
-    if (!status && row_floats) status = look_up(probe, tokens, before, error);
-    if (!status) {
+    if (!before || !kept || !none)
+        status = locus_fail_memory(error, n * n_embd * sizeof *before);
+    else if (!row_floats || !(status = look_up(probe, tokens, before, error))) {
         memcpy(table, before, n * n_embd * sizeof *table);
         locus_position_embed(position, tokens ? tokens : none, table, 0, probe->length,
                              row_floats ? kept + row_floats : NULL);
@@ -174,17 +174,18 @@ enum locus_status locus_probe_bias(const struct locus_scheme_probe *probe, int l
     float *scores = calloc(n, sizeof *scores);
     float *scratch =
         calloc(locus_position_scratch_floats(position, probe->length) + 1, sizeof *scratch);
-    int last = probe->length - 1;
-    if (!q || !scores || !scratch)
+    if (!q || !scores || !scratch) {
         status = locus_fail_memory(error, n * sizeof *scores);
-    else
+    } else {
+        int last = probe->length - 1;
         locus_position_rotate(position, layer, LOCUS_QUERY, q, config->n_head, &last, 1, -1);
-    for (int head = 0; !status && head < config->n_head; head++) {
-        memset(scores, 0, n * sizeof *scores);
-        locus_position_bias(position, layer, head, q + (size_t)head * head_dim, last, 0, NULL,
-                            probe->length, scores, scratch);
-        for (size_t distance = 0; distance < n; distance++)
-            bias[(size_t)head * n + distance] = scores[n - 1 - distance];
+        for (int head = 0; head < config->n_head; head++) {
+            memset(scores, 0, n * sizeof *scores);
+            locus_position_bias(position, layer, head, q + (size_t)head * head_dim, last, 0, NULL,
+                                probe->length, scores, scratch);
+            for (size_t distance = 0; distance < n; distance++)
+                bias[(size_t)head * n + distance] = scores[n - 1 - distance];
+        }
     }
     free(q);
     free(scores);
