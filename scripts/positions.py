@@ -360,9 +360,16 @@ def split_spec(spec: str) -> tuple[str, dict[str, str]]:
     return name, pairs
 
 
+# Short for rope:scaling=...
+SHORTHANDS = {s: s for s in ("linear", "ntk", "yarn", "llama3", "longrope")}
+SHORTHANDS["dynamic-ntk"] = "dynamic"
+
+
 def inherit(spec: str, own: str) -> str:
     """`spec` with what it doesn't name from `own`, a checkpoint's, if the scheme is the same."""
     name, pairs = split_spec(spec)
+    if name in SHORTHANDS:
+        name, pairs = "rope", {"scaling": SHORTHANDS[name], **pairs}
     own_name, own_pairs = split_spec(own)
     merged = {**own_pairs, **pairs} if name == own_name else pairs
     return name + (":" + ",".join(f"{k}={v}" for k, v in merged.items()) if merged else "")
