@@ -10,6 +10,7 @@
 #include "position/number.h"
 #include "position/position.h"
 #include "position/registry.h"
+#include "position/rope_scaling.h"
 
 /* What a SPEC is resolved for where there is no model: only names and keys matter here. */
 static const struct locus_position_env no_model = {.n_embd = 64,
@@ -209,6 +210,25 @@ static void append_example(struct locus_buffer *out, const char *name,
     locus_buffer_append(out, "\n", 1);
 }
 
+/* What ntk's factor is good for, with 4 where none is named. */
+static void append_reach(struct locus_buffer *out, const struct locus_position_spec *spec)
+{
+    struct locus_position_spec example = *spec;
+    if (!locus_rope_spec_reach(spec)) return;
+    if (locus_position_number(spec, "factor") == 1 &&
+        !resolve(&example, "ntk:factor=4,dim=64", NULL))
+        return;
+    locus_buffer_printf(out,
+                        "\nUnder ntk factor is alpha, not a ratio of lengths. It carries a model "
+                        "to about alpha^(2 k/(dim-2))\ntimes its trained length, where k = dim "
+                        "ln(trained / 2 pi) / (2 ln base): an estimate. With alpha %g, %d\n"
+                        "dimensions, base %g and %d trained positions: %.1f times.\n",
+                        locus_position_number(&example, "factor"),
+                        locus_position_int(&example, "dim"),
+                        locus_position_number(&example, "base"),
+                        locus_position_int(&example, "trained"), locus_rope_spec_reach(&example));
+}
+
 static int describe_one(const char *text)
 {
     struct locus_position_spec spec;
@@ -226,6 +246,7 @@ static int describe_one(const char *text)
     append_params(&out, text, &spec);
     if (!locus_position_find_alias(text, strcspn(text, ":"))) append_shorthands(&out, scheme);
     append_example(&out, text, &spec);
+    append_reach(&out, &spec);
     if (scheme->params && scheme->params->key)
         locus_buffer_printf(&out,
                             "\nKeys that are not named keep the values of a checkpoint whose own "

@@ -10,6 +10,7 @@
 #include "cli/talk.h"
 #include "forward/policy.h"
 #include "position/position.h"
+#include "position/rope_scaling.h"
 
 int locus_check_position(const char *command, const char *spec)
 {
@@ -83,6 +84,22 @@ uint64_t locus_seed_option(const struct locus_common *common)
     return (uint32_t)time.tv_nsec ^ (uint32_t)time.tv_sec << 12 ^ (uint32_t)getpid();
 }
 
+/* How far ntk carries the model. */
+static void note_ntk_reach(const locus_session *session, const locus_model_info *info)
+{
+    const struct locus_position_env env = {.head_dim = info->head_dim,
+                                           .trained_length = info->trained_length,
+                                           .session_length = locus_session_capacity(session)};
+    struct locus_position_spec spec;
+    if (locus_position_resolve(&spec, locus_session_position(session), NULL, NULL, &env, NULL))
+        return;
+    double reach = locus_rope_spec_reach(&spec);
+    if (reach > 0)
+        locus_talk_note("note: ntk with factor %g reaches about %.0f positions, an estimate",
+                        locus_position_number(&spec, "factor"),
+                        reach * locus_position_number(&spec, "trained"));
+}
+
 void locus_tell_session(const struct locus_common *common, const char *model_path,
                         const locus_model_info *info, const locus_session *session)
 {
@@ -104,6 +121,7 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
     if (common->position)
         locus_talk_note("note: position %s; the model was trained with %s",
                         locus_session_position(session), info->position);
+    note_ntk_reach(session, info);
     if (locus_session_reach(session) > 0)
         locus_talk_note("note: attention %s reaches %d positions, the model was trained to %d",
                         locus_session_attention(session), locus_session_reach(session),

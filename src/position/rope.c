@@ -128,6 +128,14 @@ static struct locus_rope_scaling read_scaling(const struct locus_position_spec *
     };
 }
 
+double locus_rope_spec_reach(const struct locus_position_spec *spec)
+{
+    if (spec->scheme != &locus_scheme_rope) return 0;
+    struct locus_rope_scaling scaling = read_scaling(spec);
+    if (scaling.kind != LOCUS_ROPE_NTK || scaling.dim < 4 || scaling.base <= 1) return 0;
+    return locus_rope_ntk_reach(&scaling);
+}
+
 static void free_rope(void *state)
 {
     struct rope *rope = state;

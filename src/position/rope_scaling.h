@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "locus_position.h"
+
 /* In the order of the parameter `scaling`. */
 enum locus_rope_scaling_kind {
     LOCUS_ROPE_UNSCALED,
@@ -51,5 +53,8 @@ void locus_rope_yarn_range(const struct locus_rope_scaling *scaling, double *low
 /* An estimate of how many times its trained length a model reaches under ntk with that factor:
  * alpha^(2 kc / (r-2)), where the wavelength of pair kc = r ln(L / 2 pi) / (2 ln base) is L. */
 double locus_rope_ntk_reach(const struct locus_rope_scaling *scaling);
+
+/* The same for a SPEC; 0 where it isn't rope with ntk. */
+double locus_rope_spec_reach(const struct locus_position_spec *spec);
 
 #endif

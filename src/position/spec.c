@@ -357,6 +357,8 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
                                          const struct locus_position_env *env, locus_error *error)
 {
     struct source source = {text, "position", LOCUS_ERROR_ARGUMENT, error};
+    if (scheme && !scheme->name)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: the scheme given has no name");
     if (!text && scheme) source.text = scheme->name;
     if (!source.text)
         source = (struct source){own, "the checkpoint's position", LOCUS_ERROR_FORMAT, error};

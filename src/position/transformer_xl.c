@@ -117,13 +117,15 @@ static enum locus_status make_layers(struct xl *xl, const struct locus_position_
         .clamp = locus_position_int(spec, "clamp"),
     };
     enum locus_status status = LOCUS_OK;
-    if (!encoder.theta || !encoder.block)
+    if (encoder.theta && encoder.block) {
+        for (size_t k = 0; k < half; k++)
+            encoder.theta[k] =
+                locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / env->n_embd);
+        for (int layer = 0; !status && layer < xl->n_layer; layer++)
+            status = make_layer(xl, layer, &encoder, env, error);
+    } else {
         status = locus_fail_memory(error, block_floats * sizeof(float));
-    for (size_t k = 0; !status && k < half; k++)
-        encoder.theta[k] =
-            locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / env->n_embd);
-    for (int layer = 0; !status && layer < xl->n_layer; layer++)
-        status = make_layer(xl, layer, &encoder, env, error);
+    }
     free(encoder.theta);
     locus_aligned_free(encoder.block);
     return status;
