@@ -5,8 +5,7 @@
 
 INLINE ivec quants_load(enum locus_tensor_type type, const void *block, int group, int lane)
 {
-    (void)lane;
-    return panel_bytes(type, block, group);
+    return panel_bytes(type, block, group, lane);
 }
 
 /* What a block's dots start from: Q4_0 takes back the 8 too many. */

@@ -7,8 +7,7 @@
 /* Q8_0's weights are made unsigned by adding 128. */
 INLINE ivec quants_load(enum locus_tensor_type type, const void *block, int group, int lane)
 {
-    (void)lane;
-    __m512i bytes = panel_bytes(type, block, group);
+    __m512i bytes = panel_bytes(type, block, group, lane);
     return type == LOCUS_Q8_0 ? _mm512_xor_si512(bytes, _mm512_set1_epi8(-128)) : bytes;
 }
 

@@ -16,22 +16,21 @@
 /* ---- weights ------------------------------------------------------------------------------ */
 
 enum {
-    LOCUS_PANEL = 32,       /* output rows a panel of F32 and F16: [cols][32]; BF16: pairs of
-                               columns, [cols / 2, rounded up][32][2] */
-    LOCUS_QUANT_PANEL = 16, /* output rows a panel of Q8_0 and Q4_0: [cols/32] blocks */
-    LOCUS_KEY_PANEL = 16    /* cached positions a panel of keys: [head_dim][16] */
+    LOCUS_PANEL = 32,    /* output rows a panel of weights */
+    LOCUS_KEY_PANEL = 16 /* cached positions a panel of keys: [head_dim][16] */
 };
 
-/* A block of 32 columns of 16 rows; q[c / 4][row][c % 4] holds column c. */
+/* Panels of F32 and F16 are [cols][32], of BF16 pairs of columns [cols / 2, rounded up][32][2], of
+ * Q8_0 and Q4_0 [cols / 32] of these blocks: 32 columns of 32 rows. */
 struct locus_q8_panel {
-    uint16_t scale[LOCUS_QUANT_PANEL]; /* halves */
-    int8_t q[LOCUS_BLOCK / 4][LOCUS_QUANT_PANEL][4];
+    uint16_t scale[LOCUS_PANEL];               /* halves */
+    int8_t q[LOCUS_BLOCK / 4][LOCUS_PANEL][4]; /* q[c / 4][row][c % 4] holds column c */
 };
 
-/* As above; the low nibble of q[c / 4][row][c % 4] holds column c, the high one column c + 16. */
+/* The low nibble of q[c / 4][row][c % 4] holds column c, the high one column c + 16. */
 struct locus_q4_panel {
-    uint16_t scale[LOCUS_QUANT_PANEL];
-    uint8_t q[LOCUS_BLOCK / 8][LOCUS_QUANT_PANEL][4];
+    uint16_t scale[LOCUS_PANEL];
+    uint8_t q[LOCUS_BLOCK / 8][LOCUS_PANEL][4];
 };
 
 /* A packed matrix [rows, cols]; the last panel is filled up with zero rows. */
@@ -51,11 +50,6 @@ struct locus_row_source {
 static inline bool locus_is_quantised(enum locus_tensor_type type)
 {
     return type == LOCUS_Q8_0 || type == LOCUS_Q4_0;
-}
-
-static inline int locus_panel_rows(enum locus_tensor_type type)
-{
-    return locus_is_quantised(type) ? LOCUS_QUANT_PANEL : LOCUS_PANEL;
 }
 
 static inline size_t locus_panel_bytes(enum locus_tensor_type type, int cols)
@@ -78,8 +72,7 @@ static inline size_t locus_panel_bytes(enum locus_tensor_type type, int cols)
 
 static inline int locus_weight_n_panels(const struct locus_weight *weight)
 {
-    int panel_rows = locus_panel_rows(weight->type);
-    return (weight->rows - 1) / panel_rows + 1;
+    return (weight->rows - 1) / LOCUS_PANEL + 1;
 }
 
 /* Packs rows x cols values of that type (cols a multiple of its block). */

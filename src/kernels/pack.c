@@ -56,13 +56,13 @@ static void pack_share(void *context, int thread, int n_threads)
     const struct packing *packing = context;
     const struct locus_weight *weight = packing->weight;
     const struct locus_row_source *source = &packing->source;
-    int lanes = locus_panel_rows(weight->type), first, end;
+    int first, end;
     locus_threads_share(locus_weight_n_panels(weight), thread, n_threads, &first, &end);
     for (int p = first; p < end; p++) {
         unsigned char *panel = (unsigned char *)weight->panels +
                                (size_t)p * locus_panel_bytes(weight->type, weight->cols);
-        for (int lane = 0; lane < lanes && p * lanes + lane < weight->rows; lane++) {
-            int r = p * lanes + lane;
+        for (int lane = 0; lane < LOCUS_PANEL && p * LOCUS_PANEL + lane < weight->rows; lane++) {
+            int r = p * LOCUS_PANEL + lane;
             size_t stored = (size_t)source->first +
                             (size_t)(r / source->group) * (size_t)source->stride +
                             (size_t)(r % source->group);
@@ -97,9 +97,9 @@ size_t locus_weight_bytes(const struct locus_weight *weight)
 
 void locus_weight_row(const struct locus_weight *weight, int row, float *out)
 {
-    const int lanes = locus_panel_rows(weight->type), lane = row % lanes;
+    const int lane = row % LOCUS_PANEL;
     const void *panel = (const unsigned char *)weight->panels +
-                        (size_t)(row / lanes) * locus_panel_bytes(weight->type, weight->cols);
+                        (size_t)(row / LOCUS_PANEL) * locus_panel_bytes(weight->type, weight->cols);
     const float *floats = panel;
     const uint16_t *halves = panel;
     const struct locus_q8_panel *q8 = panel;

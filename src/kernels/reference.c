@@ -58,22 +58,22 @@ INLINE void matmul_floats(const struct locus_matmul *op, enum locus_tensor_type 
     }
 }
 
-/* Integer dots of 32 columns of 16 rows with one block of activations: exact in any order. */
+/* Integer dots of 32 columns of 32 rows with one block of activations: exact in any order. */
 INLINE void dots_q8(int32_t *dots, const struct locus_q8_panel *block, const int8_t *q)
 {
-    for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+    for (int r = 0; r < LOCUS_PANEL; r++)
         dots[r] = 0;
     for (int c = 0; c < LOCUS_BLOCK; c++)
-        for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+        for (int r = 0; r < LOCUS_PANEL; r++)
             dots[r] += block->q[c / 4][r][c % 4] * q[c];
 }
 
 INLINE void dots_q4(int32_t *dots, const struct locus_q4_panel *block, const int8_t *q)
 {
-    for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+    for (int r = 0; r < LOCUS_PANEL; r++)
         dots[r] = 0;
     for (int c = 0; c < LOCUS_BLOCK / 2; c++)
-        for (int r = 0; r < LOCUS_QUANT_PANEL; r++) {
+        for (int r = 0; r < LOCUS_PANEL; r++) {
             int byte = block->q[c / 4][r][c % 4];
             dots[r] += ((byte & 15) - 8) * q[c] + ((byte >> 4) - 8) * q[c + LOCUS_BLOCK / 2];
         }
@@ -88,22 +88,22 @@ INLINE void matmul_quants(const struct locus_matmul *op, enum locus_tensor_type 
     const struct locus_q4_panel *q4 = op->weight->panels;
     for (int p = share.first; p < share.end; p++)
         for (int i = share.row; i < share.row_end; i++) {
-            float chain[LOCUS_QUANT_PANEL] = {0};
+            float chain[LOCUS_PANEL] = {0};
             for (size_t b = 0; b < blocks; b++) {
                 size_t at = (size_t)p * blocks + b;
                 const struct locus_activation_block *in = &op->in.blocks[(size_t)i * blocks + b];
                 const uint16_t *scales = type == LOCUS_Q8_0 ? q8[at].scale : q4[at].scale;
-                int32_t dots[LOCUS_QUANT_PANEL];
+                int32_t dots[LOCUS_PANEL];
                 if (type == LOCUS_Q8_0)
                     dots_q8(dots, &q8[at], in->q);
                 else
                     dots_q4(dots, &q4[at], in->q);
-                for (int r = 0; r < LOCUS_QUANT_PANEL; r++)
+                for (int r = 0; r < LOCUS_PANEL; r++)
                     chain[r] =
                         fmaf((float)dots[r], locus_half_to_float(scales[r]) * in->scale, chain[r]);
             }
-            int row = p * LOCUS_QUANT_PANEL;
-            for (int r = 0; r < LOCUS_QUANT_PANEL && row + r < op->weight->rows; r++)
+            int row = p * LOCUS_PANEL;
+            for (int r = 0; r < LOCUS_PANEL && row + r < op->weight->rows; r++)
                 store(op, i, row + r, chain[r]);
         }
 }

@@ -12,7 +12,9 @@ typedef __m256i ivec;
 enum {
     VEC_LANES = 8,
     TILE_ROWS = 6, /* 6 rows x 2 vectors: 12 accumulators */
-    TILE_VECS = 2
+    TILE_VECS = 2,
+    QUANT_ROWS = 6, /* 6 dots; the chains wait in the first-level cache */
+    QUANT_VECS = 1
 };
 
 INLINE vec vec_load(const float *at)

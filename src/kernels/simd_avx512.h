@@ -12,7 +12,9 @@ typedef __m512i ivec;
 enum {
     VEC_LANES = 16,
     TILE_ROWS = 12, /* 12 rows x 2 vectors: 24 accumulators */
-    TILE_VECS = 2
+    TILE_VECS = 2,
+    QUANT_ROWS = 6, /* 6 x 2: 12 dots and 12 chains */
+    QUANT_VECS = 2
 };
 
 INLINE vec vec_load(const float *at)

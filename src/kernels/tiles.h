@@ -16,7 +16,8 @@
 #include "kernels/share.h"
 
 enum {
-    MAX_CHAINS = TILE_ROWS * TILE_VECS + LOCUS_PANEL / VEC_LANES,
+    PANEL_VECS = LOCUS_PANEL / VEC_LANES,
+    MAX_CHAINS = TILE_ROWS * TILE_VECS + PANEL_VECS,
     PREFETCH_BYTES = 2048 /* how far ahead of a single row its weights are asked for */
 };
 
@@ -36,7 +37,7 @@ INLINE vec column_weights(enum locus_tensor_type type, const void *panel, size_t
 INLINE void take_column(enum locus_tensor_type type, vec *chains, const void *panel, const float *x,
                         size_t cols, size_t column, int odd, int n_rows, int first, int n_vecs)
 {
-    vec w[LOCUS_PANEL / VEC_LANES];
+    vec w[PANEL_VECS];
     for (int v = 0; v < n_vecs; v++)
         w[v] = column_weights(type, panel, column, odd, first + v);
     for (int t = 0; t < n_rows; t++) {
@@ -145,29 +146,28 @@ INLINE void tile(enum locus_tensor_type type, const struct locus_matmul *op, int
     else
         take_columns(type, chains, op, panel, row, n_rows, first, n_vecs);
     for (int t = 0; t < n_rows; t++)
-        store_chains(op, row + t, p * locus_panel_rows(type) + first * VEC_LANES,
-                     chains + t * n_vecs, n_vecs);
+        store_chains(op, row + t, p * LOCUS_PANEL + first * VEC_LANES, chains + t * n_vecs, n_vecs);
 }
 
 /* n_rows (one tile's, a constant) from `row` on, times the whole panel. */
 INLINE void tile_row(enum locus_tensor_type type, const struct locus_matmul *op, int p, int row,
                      int n_rows)
 {
-    const int panel_vecs = locus_panel_rows(type) / VEC_LANES;
-    const int widest = n_rows == 1 ? panel_vecs : locus_is_quantised(type) ? 1 : TILE_VECS;
-    for (int v = 0; v < panel_vecs; v += widest)
-        tile(type, op, p, row, n_rows, v, widest);
+    const int n_vecs = n_rows == 1 ? PANEL_VECS : locus_is_quantised(type) ? QUANT_VECS : TILE_VECS;
+    for (int v = 0; v < PANEL_VECS; v += n_vecs)
+        tile(type, op, p, row, n_rows, v, n_vecs);
 }
 
-/* At most TILE_ROWS rows times one panel. */
+/* A tile's rows, or less, times one panel. */
 INLINE void panel_rows(enum locus_tensor_type type, const struct locus_matmul *op, int p, int row,
                        int n_rows)
 {
-    if (n_rows == TILE_ROWS) {
-        tile_row(type, op, p, row, TILE_ROWS);
+    const int tile_rows = locus_is_quantised(type) ? QUANT_ROWS : TILE_ROWS;
+    if (n_rows == tile_rows) {
+        tile_row(type, op, p, row, tile_rows);
         return;
     }
-    if (TILE_ROWS > 8 && n_rows & 8) tile_row(type, op, p, row, 8), row += 8;
+    if (tile_rows > 8 && n_rows & 8) tile_row(type, op, p, row, 8), row += 8;
     if (n_rows & 4) tile_row(type, op, p, row, 4), row += 4;
     if (n_rows & 2) tile_row(type, op, p, row, 2), row += 2;
     if (n_rows & 1) tile_row(type, op, p, row, 1);
@@ -178,10 +178,11 @@ INLINE void matmul_panels(enum locus_tensor_type type, const struct locus_matmul
                           struct locus_share share)
 {
     const int group = locus_panel_group(locus_panel_bytes(type, op->weight->cols));
+    const int tile_rows = locus_is_quantised(type) ? QUANT_ROWS : TILE_ROWS;
     for (int start = share.first; start < share.end; start += group) {
         const int end = start + group < share.end ? start + group : share.end;
-        for (int row = share.row; row < share.row_end; row += TILE_ROWS) {
-            const int left = share.row_end - row, n_rows = left < TILE_ROWS ? left : TILE_ROWS;
+        for (int row = share.row; row < share.row_end; row += tile_rows) {
+            const int left = share.row_end - row, n_rows = left < tile_rows ? left : tile_rows;
             for (int p = start; p < end; p++)
                 panel_rows(type, op, p, row, n_rows);
         }
