@@ -13,15 +13,25 @@
 
 enum { CHANNELS = 3 };
 
+static bool is_side(int pixels)
+{
+    return pixels >= LOCUS_CHART_MIN_SIDE && pixels <= LOCUS_CHART_MAX_SIDE;
+}
+
+enum locus_status locus_canvas_check(int width, int height, locus_error *error)
+{
+    if (is_side(width) && is_side(height)) return LOCUS_OK;
+    return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                      "a chart of %d x %d pixels, expected %d to %d a side", width, height,
+                      (int)LOCUS_CHART_MIN_SIDE, (int)LOCUS_CHART_MAX_SIDE);
+}
+
 enum locus_status locus_canvas_create(struct locus_canvas *canvas, int width, int height,
                                       locus_error *error)
 {
     *canvas = (struct locus_canvas){0};
-    if (width < LOCUS_CHART_MIN_SIDE || width > LOCUS_CHART_MAX_SIDE ||
-        height < LOCUS_CHART_MIN_SIDE || height > LOCUS_CHART_MAX_SIDE)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "a chart of %d x %d pixels, expected %d to %d a side", width, height,
-                          (int)LOCUS_CHART_MIN_SIDE, (int)LOCUS_CHART_MAX_SIDE);
+    enum locus_status status = locus_canvas_check(width, height, error);
+    if (status) return status;
     size_t n = (size_t)width * (size_t)height;
     canvas->width = width;
     canvas->height = height;

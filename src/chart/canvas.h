@@ -30,7 +30,10 @@ struct locus_canvas {
     struct locus_box used; /* where the mask may not be 0 */
 };
 
-/* A white canvas, its clip the whole of it. Refuses sides that chart.h doesn't allow. */
+/* Refuses sides that chart.h doesn't allow. */
+enum locus_status locus_canvas_check(int width, int height, locus_error *error);
+
+/* A white canvas, its clip the whole of it. The sides are checked. */
 enum locus_status locus_canvas_create(struct locus_canvas *canvas, int width, int height,
                                       locus_error *error);
 void locus_canvas_free(struct locus_canvas *canvas);

@@ -95,8 +95,6 @@ static void place_frame(struct drawing *drawing)
 {
     const struct locus_heat_map *map = drawing->map;
     struct locus_box *frame = &drawing->frame;
-    drawing->width = map->width ? map->width : map->square ? 720 : 960;
-    drawing->height = map->height ? map->height : map->square ? 640 : 560;
     frame->top = MARGIN + locus_title_height(map->title);
     frame->left = MARGIN + (map->rows.label ? LABEL : 0) + TICK_ROOM +
                   (int)axis_text_width(&map->rows, map->n_rows);
@@ -382,11 +380,18 @@ enum locus_status locus_heat_map_draw(struct locus_buffer *png, const struct loc
     if (map->n_rows < 0 || map->n_columns < 0)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT, "a heat map of %d x %d cells", map->n_rows,
                           map->n_columns);
-    struct drawing drawing = {.map = map};
+    struct drawing drawing = {.map = map,
+                              .width = map->width    ? map->width
+                                       : map->square ? 720
+                                                     : 960,
+                              .height = map->height   ? map->height
+                                        : map->square ? 640
+                                                      : 560};
+    enum locus_status status = locus_canvas_check(drawing.width, drawing.height, error);
+    if (status) return status;
     fit_scale(&drawing);
     place_frame(&drawing);
-    enum locus_status status =
-        locus_canvas_create(&drawing.canvas, drawing.width, drawing.height, error);
+    status = locus_canvas_create(&drawing.canvas, drawing.width, drawing.height, error);
     if (status) return status;
     draw(&drawing);
     status = locus_png_encode(&drawing.canvas, png, error);

@@ -86,8 +86,6 @@ static void place_frame(struct drawing *drawing)
 {
     const struct locus_line_chart *chart = drawing->chart;
     struct locus_box *frame = &drawing->frame;
-    drawing->width = chart->width ? chart->width : 960;
-    drawing->height = chart->height ? chart->height : 560;
     drawing->legend = (struct locus_legend){.n_names = chart->n_series,
                                             .name = series_name,
                                             .context = chart,
@@ -314,11 +312,14 @@ static void draw(struct drawing *drawing)
 enum locus_status locus_line_chart_draw(struct locus_buffer *png,
                                         const struct locus_line_chart *chart, locus_error *error)
 {
-    struct drawing drawing = {.chart = chart};
+    struct drawing drawing = {.chart = chart,
+                              .width = chart->width ? chart->width : 960,
+                              .height = chart->height ? chart->height : 560};
+    enum locus_status status = locus_canvas_check(drawing.width, drawing.height, error);
+    if (status) return status;
     fit_axes(&drawing);
     place_frame(&drawing);
-    enum locus_status status =
-        locus_canvas_create(&drawing.canvas, drawing.width, drawing.height, error);
+    status = locus_canvas_create(&drawing.canvas, drawing.width, drawing.height, error);
     if (status) return status;
     draw(&drawing);
     status = locus_png_encode(&drawing.canvas, png, error);
