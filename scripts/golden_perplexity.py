@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Make the golden files of perplexity: a tiny random model, a text, and what PyTorch finds.
+
+    golden_perplexity.py -o tests/data
+
+perplexity.gguf is a byte-level decoder of decoder.py, perplexity.txt the text, and perplexity.csv a
+line for each of CASES: the protocol, L, S (0: none), the SPEC that --position has ("": the model's
+own), whether begin-of-text goes over a window's first token, the tokens that count and their mean
+loss in nats, from a forward pass in double precision for every window.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+from checkpoint import run
+from decoder import Decoder, DecoderConfig, read_gguf, write_gguf
+from vocabulary import Bytes
+
+TEXT = """The keeper of the lamp counted the ships that went by: seven before noon, and then none.
+She wrote each name in a long grey book, with the hour and the wind.
+
+"Where do they go?" asked the boy, who had come up with the bread.
+"Past the trained length," she said, and turned the page.
+
+When the fog came she rang the bell, once for every mile, until the last of the ships had answered.
+After that it was quiet, and the two of them ate, and the light went round and round above them.
+"""
+
+CONFIG = DecoderConfig(
+    n_vocab=257, n_embd=32, n_layer=2, n_head=4, n_head_kv=2, head_dim=8, n_ff=48, n_context=32,
+    position="rope:pairs=half,dim=8,base=1000",
+)  # fmt: skip
+
+Window = tuple[int, int, int]  # first token fed, tokens fed, first row that counts
+
+
+@dataclass(frozen=True)
+class Case:
+    protocol: str
+    length: int
+    stride: int = 0
+    position: str = ""
+    over: bool = False
+
+
+CASES = (
+    Case("windows", 16),
+    Case("windows", 32),
+    Case("windows", 100),
+    Case("windows", 1000),
+    Case("sliding", 32, 8),
+    Case("sliding", 48, 32),
+    Case("half", 32),
+    Case("half", 33),
+    Case("half", 32, over=True),
+    Case("windows", 64, position="none"),
+    Case("windows", 64, position="alibi"),
+    Case("windows", 64, position="rope:scaling=linear,factor=2"),
+    Case("windows", 64, position="rope:scaling=dynamic,factor=2"),
+    Case("sliding", 128, 64, position="rope:scaling=yarn,factor=4"),
+)
+
+
+def windows(case: Case, n_tokens: int) -> Iterator[Window]:
+    length = case.length
+    if case.protocol == "half":  # as llama.cpp's perplexity
+        for first in range(0, n_tokens - length + 1, length):
+            yield first, length - 1, length // 2
+        return
+    scored = 0
+    for first in range(0, n_tokens - 1, case.stride or length):
+        end = min(first + length, n_tokens - 1)
+        yield first, end - first, scored - first
+        scored = end
+        if end == n_tokens - 1:
+            return
+
+
+@torch.no_grad()
+def measure(case: Case, path: Path, tokens: torch.Tensor) -> tuple[int, float]:
+    """Predictions that count, and their mean loss."""
+    model, tokenizer = read_gguf(path, case.position or None)
+    model.eval()
+    model.position.at_length(case.length)
+    losses = []
+    for first, n, start in windows(case, len(tokens)):
+        fed = tokens[first : first + n].clone()
+        if case.over:
+            fed[0] = tokenizer.end_of_text
+        logits = model(fed[None])[0, start:]
+        targets = tokens[first + start + 1 : first + n + 1]
+        losses.append(F.cross_entropy(logits, targets, reduction="none"))
+    joined = torch.cat(losses)
+    return len(joined), joined.mean().item()
+
+
+def make(folder: Path) -> None:
+    torch.manual_seed(1)
+    model, tokenizer = Decoder(CONFIG), Bytes()
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            parameter.data.mul_(12)  # so that attention is sharp and every position matters
+    path = folder / "perplexity.gguf"
+    write_gguf(path, model, tokenizer, "perplexity", "f32")
+    (folder / "perplexity.txt").write_text(TEXT)
+    torch.set_default_dtype(torch.float64)
+    tokens = torch.tensor(tokenizer.encode(TEXT))
+    lines = ["protocol,length,stride,position,over,tokens,nll"]
+    for case in CASES:
+        count, nll = measure(case, path, tokens)
+        lines.append(
+            f'{case.protocol},{case.length},{case.stride},"{case.position}",{int(case.over)},'
+            f"{count},{nll:.9f}"
+        )
+        print(lines[-1])
+    (folder / "perplexity.csv").write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="where to write them"
+    )
+    make(parser.parse_args().output)
+
+
+if __name__ == "__main__":
+    run(main)

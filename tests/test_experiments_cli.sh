@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# locus perplexity and extrapolate as people run them: counts, files, resuming, refusals.
+set -u
+# shellcheck source=tests/cli_testing.sh
+. "$(dirname "$0")/cli_testing.sh"
+
+model=$data/perplexity.gguf text=$data/perplexity.txt
+n_predictions=$(($(wc -c <"$text") - 1))
+n_windows=$(((n_predictions + 1) / 32))
+printf 'short text' >"$folder/short.txt"
+base=(-m "$model" -t 1)
+
+# column FILE NAME: that column of a CSV whose cells before it hold no comma but in SPECs.
+column() {
+    "$python" -c 'import csv, sys
+for row in csv.DictReader(open(sys.argv[1], encoding="utf-8")):
+    print(row[sys.argv[2]])' "$1" "$2"
+}
+# settled FILE: a CSV without what may differ between two runs: threads and seconds.
+settled() { sed 's/,[0-9]*,[0-9.]*$//' "$1"; }
+# rows FILE N: so many rows after the header.
+rows() { is "$(($(wc -l <"$1") - 1)) rows" "$2 rows"; }
+# only NAME...: $folder/files holds just those.
+only() { is "$(cd "$folder/files" && printf '%s ' *)" "$* "; }
+
+# ---- perplexity ------------------------------------------------------------------------------
+
+check "a table with every prediction counted" succeeds perplexity "${base[@]}" -f "$text" --length 32
+check "its numbers" prints "^perplexity.txt +32 +$n_predictions +6\\.2650"
+check "nothing else is said" silent
+check "two texts and their pool" succeeds perplexity "${base[@]}" -f "$text" "$folder/short.txt"
+check "the pool counts both" prints "^pooled +32 +$((n_predictions + 9)) "
+check "standard input" bash -c "'$locus' perplexity ${base[*]@Q} -f - <'$text' | grep -q '^- '"
+check "a text shorter than a window" succeeds perplexity "${base[@]}" -f "$folder/short.txt" \
+    --length 4096
+check "the scheme is told" succeeds perplexity "${base[@]}" -P alibi -f "$folder/short.txt"
+check "on stderr, and in the table" eval 'says "position alibi.*trained with rope" && prints alibi'
+mkdir "$folder/files"
+if has_python; then
+    check "JSON" succeeds perplexity "${base[@]}" --json -f "$text" --protocol half
+    check "its keys" is_json \
+        'list(it)[:4] == ["task", "model", "model_sha", "weight_type"] and it["begin_of_text"] == "none"
+         and it["stride"] is None and len(it["texts"]) == 1 and len(it) == 26'
+    check "exact counts under half" is_json "it['tokens'] == $((n_windows * 15))"
+    check "per token" succeeds perplexity "${base[@]}" -f "$text" --length 32 --protocol sliding \
+        --stride 8 --per-token "$folder/files/tokens.csv"
+    check "a line a prediction" rows "$folder/files/tokens.csv" "$n_predictions"
+    check "their mean is the table's" "$python" -c 'import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1], encoding="utf-8")))
+text = open(sys.argv[2], "rb").read()
+assert list(rows[0]) == ["index", "position", "id", "piece", "nll"]
+assert [int(r["id"]) for r in rows] == list(text[1:])
+assert [int(r["index"]) for r in rows] == list(range(1, len(text)))
+assert all(int(r["position"]) in range(25, 33) for r in rows[32:-8])
+mean = sum(float(r["nll"]) for r in rows) / len(rows)
+assert abs(mean - 6.231598061) < 1e-4, mean' "$folder/files/tokens.csv" "$text"
+    rm "$folder/files/tokens.csv"
+fi
+if "$python" -c 'import numpy' 2>/dev/null; then
+    check "logits" succeeds perplexity "${base[@]}" -f "$text" --length 100 \
+        --logits "$folder/files/logits.npy"
+    check "they give the same loss" "$python" -c 'import sys
+import numpy as np
+logits = np.load(sys.argv[1]).astype(float)
+ids = list(open(sys.argv[2], "rb").read())[1:]
+assert logits.shape == (len(ids), 257), logits.shape
+top = logits.max(axis=1)
+nll = np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top - logits[np.arange(len(ids)), ids]
+assert abs(nll.mean() - 6.233159980) < 1e-4, nll.mean()' "$folder/files/logits.npy" "$text"
+    rm "$folder/files/logits.npy"
+fi
+check "files go into no folder that is not there" refuses 1 'none/x.csv: cannot be written' \
+    perplexity "${base[@]}" -f "$text" --per-token "$folder/none/x.csv"
+check "nor onto a full disk" refuses 1 '/dev/full: write failed' \
+    perplexity "${base[@]}" -f "$folder/short.txt" --logits /dev/full
+
+: >"$folder/empty.txt"
+check "an empty text" refuses 1 'empty.txt: nothing to predict' perplexity "${base[@]}" -f "$folder/empty.txt"
+check "no text" refuses 2 'no text' perplexity "${base[@]}"
+check "a folder" refuses 1 'Is a directory' perplexity "${base[@]}" -f "$folder"
+check "half without a window" refuses 1 '10 tokens, fewer than the 64' \
+    perplexity "${base[@]}" -f "$folder/short.txt" --protocol half --length 64
+check "half of windows too short" refuses 2 'expected 3 or more' \
+    perplexity "${base[@]}" -f "$text" --protocol half --length 2
+check "a stride longer than a window" refuses 2 'step of 1 to 16' \
+    perplexity "${base[@]}" -f "$text" --protocol sliding --length 16 --stride 17
+check "a stride without sliding" refuses 2 'stride belongs to' \
+    perplexity "${base[@]}" -f "$text" --stride 4
+check "a context below the windows" refuses 2 'less than the windows' \
+    perplexity "${base[@]}" -f "$text" -c 8 --length 16
+check "two texts with --per-token" refuses 2 'takes one text, found 2' \
+    perplexity "${base[@]}" -f "$text" -f "$text" --per-token "$folder/files/x.csv"
+check "nothing is left" only '*'
+
+# ---- extrapolate -----------------------------------------------------------------------------
+
+sweep=(extrapolate "${base[@]}" -m "$model" -P alibi -P 'rope:scaling=linear,factor=auto'
+    -P rope:scaling=dynamic -f "$text" -f "$folder/short.txt" --lengths 16:128 --by-position -q)
+csv=$folder/files/a.csv
+check "a sweep" succeeds "${sweep[@]}" --csv "$csv" --json "$folder/files/a.json" --png "$folder/files/a.png"
+check "a column a model under a SPEC" prints '^length +A +B +C +D$'
+check "nothing is said" silent
+# 4 lengths for each of 2 texts and the pool, and buckets that have a prediction: 4, 1 and 4.
+check "a row a result" rows "$csv" $((4 * (4 * 3 + 4 + 1 + 4)))
+cut_header='task,model,model_sha,weight_type,position,attention,trained_length,text,length,protocol,stride,begin_of_text,depth,trials,tokens,nll,perplexity,standard_error,bits_per_byte,accuracy,cache_type,kernels,seed,threads,seconds'
+check "the columns" is "$(head -1 "$csv")" "$cut_header"
+check "a PNG" is "$(head -c 8 "$folder/files/a.png" | od -An -tx1 | tr -d ' \n')" 89504e470d0a1a0a
+check "a second run" succeeds "${sweep[@]}" --csv "$folder/b.csv" -b 17
+check "gives the same rows" is "$(settled "$folder/b.csv")" "$(settled "$csv")"
+for n in 0 10 300 1000 5000; do
+    head -c "$n" "$csv" >"$folder/cut.csv"
+    check "taken up after $n bytes" succeeds "${sweep[@]}" --csv "$folder/cut.csv" --resume
+    check "it ends the same" is "$(settled "$folder/cut.csv")" "$(settled "$csv")"
+done
+cp "$csv" "$folder/done.csv"
+check "nothing is left to do" succeeds "${sweep[@]}" --csv "$folder/done.csv" --resume
+check "and nothing is done" same "$folder/done.csv" "$csv"
+if has_python; then
+    cp "$folder/files/a.json" "$out"
+    check "JSON has the rows" is_json \
+        'len(it) == 84 and it[0]["length"] == 128 and it[0]["accuracy"] is None and it[0]["perplexity"] > 1'
+    check "every prediction counts at every length" is "$(column "$csv" tokens | sort -n | uniq -c | tail -2 |
+        awk '{print $1, $2}')" "16 $n_predictions
+16 $((n_predictions + 9))"
+    check "factor=auto is resolved, the windows' length is" is \
+        "$(column "$csv" position | sort -u)" "alibi
+rope:pairs=half,dim=8,base=1000
+rope:pairs=half,dim=8,base=1000,scaling=dynamic,length=128
+rope:pairs=half,dim=8,base=1000,scaling=dynamic,length=16
+rope:pairs=half,dim=8,base=1000,scaling=dynamic,length=32
+rope:pairs=half,dim=8,base=1000,scaling=dynamic,length=64
+rope:pairs=half,dim=8,base=1000,scaling=linear
+rope:pairs=half,dim=8,base=1000,scaling=linear,factor=2
+rope:pairs=half,dim=8,base=1000,scaling=linear,factor=4"
+fi
+
+killed=$folder/killed.csv
+setsid "$locus" "${sweep[@]}" --csv "$killed" >/dev/null 2>&1 &
+victim=$!
+for _ in $(seq 100); do
+    [ "$(wc -l 2>/dev/null <"$killed" || echo 0)" -gt 2 ] && break
+    sleep 0.05
+done
+kill -9 "$victim" 2>/dev/null
+wait "$victim" 2>/dev/null
+check "a killed sweep is taken up" succeeds "${sweep[@]}" --csv "$killed" --resume
+check "and ends like another" is "$(settled "$killed")" "$(settled "$csv")"
+
+passkey=(extrapolate "${base[@]}" --task passkey --lengths '150,200' --trials 3 -q)
+check "passkey" succeeds "${passkey[@]}" --csv "$folder/p.csv" --png "$folder/p.png"
+check "a row a length and depth" rows "$folder/p.csv" 22
+check "its picture" test -s "$folder/p.png"
+check "again" succeeds "${passkey[@]}" --csv "$folder/q.csv"
+check "the same" is "$(settled "$folder/p.csv")" "$(settled "$folder/q.csv")"
+for task in copy reverse addition; do
+    check "$task" succeeds extrapolate "${base[@]}" --task "$task" --lengths 2,5 --trials 4 -q
+    check "its table" prints '^ +5 +[01]\.'
+done
+
+check "notes on texts and lengths" refuses 2 'found .64:16., expected N or FROM:TO' \
+    extrapolate "${base[@]}" -f "$text" --lengths 64:16
+check "a -P before its -m" refuses 2 'comes before the -m' extrapolate -P none "${base[@]}" -f "$text"
+check "a wrong SPEC" refuses 2 "nearest is 'factor'" extrapolate "${base[@]}" -P rope:facto=2 -f "$text"
+check "a scheme without its table" refuses 1 'no tensor position_embd' \
+    extrapolate "${base[@]}" -P learned -f "$text"
+check "resuming nothing" refuses 2 'resume takes up a --csv' extrapolate "${base[@]}" -f "$text" --resume
+cp "$text" "$folder/notes.txt"
+check "a file that is no CSV" refuses 1 'not the header of results' \
+    extrapolate "${base[@]}" -f "$text" --resume --csv "$folder/notes.txt" --lengths 16
+check "is left alone" same "$folder/notes.txt" "$text"
+check "a CSV on a full disk" refuses 1 '/dev/full: write failed' \
+    extrapolate "${base[@]}" -f "$text" --csv /dev/full --lengths 16
+check "a picture in no folder" refuses 1 'none/x.png: cannot be written' \
+    extrapolate "${base[@]}" -f "$text" --png "$folder/none/x.png" --lengths 16
+check "a task with a text" refuses 2 "doesn't go with --task copy" \
+    extrapolate "${base[@]}" -f "$text" --task copy
+check "a passkey text too short" refuses 2 'a passkey text has 148 or more' \
+    extrapolate "${base[@]}" --task passkey --lengths 100
+
+report
