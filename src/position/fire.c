@@ -23,8 +23,8 @@ struct network {
 };
 
 struct fire_layer {
-    double c, threshold;
-    float *numerators; /* [session_length]: ln(|c distance| + 1) */
+    float *numerators;  /* [session_length]: ln(|c distance| + 1) */
+    float *reciprocals; /* [session_length]: one over x's denominator at each i */
     int n_corners;
     /* Piece s is from corners[s] up to the next corner: heights + slopes (x - corners[s]). */
     float *corners;          /* [n_corners], rising, the first 0 */
@@ -33,7 +33,6 @@ struct fire_layer {
 
 struct fire {
     int n_layers; /* 1: all layers share the first */
-    double eps;
     struct fire_layer layers[];
 };
 
@@ -81,20 +80,36 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double log_of(double c, double distance)
+{
+    return locus_log(fabs(c * distance) + 1);
+}
+
+/* One over x's denominator at position i. */
+static float reciprocal(const struct network *network, int i, double eps)
+{
+    double threshold = (double)*network->threshold;
+    double denominator = log_of((double)*network->c, threshold > i ? threshold : i) + eps;
+    return denominator > 0 ? (float)(1 / denominator) : 0;
+}
+
 static enum locus_status make_layer(struct fire_layer *layer, const struct network *network,
-                                    const struct locus_position_env *env, locus_error *error)
+                                    const struct locus_position_env *env, double eps,
+                                    locus_error *error)
 {
     size_t most = (size_t)network->width + 1, n_head = (size_t)env->n_head;
-    layer->c = (double)*network->c;
-    layer->threshold = (double)*network->threshold;
     layer->numerators = locus_aligned_zalloc((size_t)env->session_length, sizeof(float));
+    layer->reciprocals = locus_aligned_zalloc((size_t)env->session_length, sizeof(float));
     layer->corners = calloc(most, sizeof(float));
     layer->heights = calloc(n_head * most, sizeof(float));
     layer->slopes = calloc(n_head * most, sizeof(float));
-    if (!layer->numerators || !layer->corners || !layer->heights || !layer->slopes)
-        return locus_fail_memory(error, (size_t)env->session_length * sizeof(float));
-    for (int distance = 0; distance < env->session_length; distance++)
-        layer->numerators[distance] = (float)locus_log(fabs(layer->c * distance) + 1);
+    if (!layer->numerators || !layer->reciprocals || !layer->corners || !layer->heights ||
+        !layer->slopes)
+        return locus_fail_memory(error, 2 * (size_t)env->session_length * sizeof(float));
+    for (int i = 0; i < env->session_length; i++) {
+        layer->numerators[i] = (float)log_of((double)*network->c, i);
+        layer->reciprocals[i] = reciprocal(network, i, eps);
+    }
     /* x is never below 0. */
     layer->n_corners = 1;
     for (int n = 0; n < network->width; n++) {
@@ -120,6 +135,7 @@ static void free_fire(void *state)
     struct fire *fire = state;
     for (int l = 0; fire && l < fire->n_layers; l++) {
         locus_aligned_free(fire->layers[l].numerators);
+        locus_aligned_free(fire->layers[l].reciprocals);
         free(fire->layers[l].corners);
         free(fire->layers[l].heights);
         free(fire->layers[l].slopes);
@@ -148,25 +164,17 @@ static enum locus_status init_fire(void **state, const struct locus_position_env
     if (!fire) return locus_fail_memory(error, n_bytes);
     *state = fire;
     fire->n_layers = n_layers;
-    fire->eps = locus_position_number(spec, "eps");
+    double eps = locus_position_number(spec, "eps");
     enum locus_status status = LOCUS_OK;
     for (int layer = 0; !status && layer < n_layers; layer++) {
         struct network network;
         status = find_network(&network, env, layer, error);
-        if (!status) status = make_layer(&fire->layers[layer], &network, env, error);
+        if (!status) status = make_layer(&fire->layers[layer], &network, env, eps, error);
     }
     return status;
 }
 
 /* ---- use ---------------------------------------------------------------------------------- */
-
-/* One over x's denominator at position i. */
-static float reciprocal(const struct fire *fire, const struct fire_layer *layer, int i)
-{
-    double reach = layer->threshold > i ? layer->threshold : i;
-    double denominator = locus_log(fabs(layer->c * reach) + 1) + fire->eps;
-    return denominator > 0 ? (float)(1 / denominator) : 0;
-}
 
 /* The piece of x. */
 static int piece_of(const struct fire_layer *layer, float x)
@@ -197,7 +205,7 @@ static void bias(const void *state, int layer_index, int head, const float *q, i
     const struct fire_layer *layer = &fire->layers[fire->n_layers > 1 ? layer_index : 0];
     const size_t row = (size_t)head * (size_t)layer->n_corners;
     const float *heights = layer->heights + row, *slopes = layer->slopes + row;
-    const float factor = reciprocal(fire, layer, q_position);
+    const float factor = layer->reciprocals[q_position];
     (void)q, (void)scratch;
     for (int j = 0; j < n_k;) {
         int distance = q_position - (k_positions ? k_positions[j] : k_first + j), run = 1;

@@ -10,21 +10,26 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
+#include "kernels/kernels.h"
 #include "position/angle.h"
 #include "position/lanes.h"
 #include "position/registry.h"
 #include "position/tensors.h"
 
+_Static_assert((int)LOCUS_LANES == (int)LOCUS_KEY_PANEL, "a block of distances is a panel");
+
 struct xl_layer {
     const float *u;  /* [n_head, head_dim]; the model's */
     float *v_less_u; /* [n_head, head_dim] */
-    float *products; /* [n_head, head_dim, n]: W_r R, from the longest distance to 0 */
+    float
+        *products; /* [n_head, n / LOCUS_KEY_PANEL] panels: W_r R, from the longest distance to 0 */
 };
 
 struct xl {
     int n_layer, n_head, head_dim;
-    int n; /* distances 0 .. n-1 */
+    int n; /* distances 0 .. n-1, whole panels */
     float scale;
+    const struct locus_kernels *kernels; /* which ones changes no bit */
     struct xl_layer layers[];
 };
 
@@ -37,13 +42,12 @@ struct encoder {
     int n_embd, clamp;
 };
 
-/* block[:, l] = R of distance `longest` - l, for those that are not below 0. An odd width's last
- * row stays zero. */
+/* block[:, l] = R of distance `longest` - l. An odd width's last row stays zero. */
 static void encode_block(const struct encoder *encoder, int longest)
 {
     int half = encoder->n_embd / 2;
     for (int k = 0; k < half; k++)
-        for (int l = 0; l < LOCUS_LANES && l <= longest; l++) {
+        for (int l = 0; l < LOCUS_LANES; l++) {
             int distance = longest - l;
             double sine, cosine;
             if (encoder->clamp > 0 && distance > encoder->clamp) distance = encoder->clamp;
@@ -53,20 +57,26 @@ static void encode_block(const struct encoder *encoder, int longest)
         }
 }
 
-/* The products of W_r [n_head * head_dim, n_embd] with R of every distance. */
-static void fill_products(const struct xl *xl, const struct encoder *encoder, const float *w_r,
-                          float *products)
+/* A head's panels; each is [head_dim, LOCUS_KEY_PANEL], as those of keys are. */
+static float *head_panels(const struct xl *xl, const struct xl_layer *layer, int head)
 {
-    size_t n_rows = (size_t)xl->n_head * (size_t)xl->head_dim;
+    return layer->products + (size_t)head * (size_t)xl->head_dim * (size_t)xl->n;
+}
+
+/* The products of W_r [n_head * head_dim, n_embd] with R of every distance: a block of them is a
+ * panel. */
+static void fill_products(const struct xl *xl, const struct encoder *encoder, const float *w_r,
+                          const struct xl_layer *layer)
+{
+    size_t head_dim = (size_t)xl->head_dim, n_embd = (size_t)encoder->n_embd;
     for (int first = 0; first < xl->n; first += LOCUS_LANES) {
-        int count = xl->n - first < LOCUS_LANES ? xl->n - first : LOCUS_LANES;
         encode_block(encoder, xl->n - 1 - first);
-        for (size_t r = 0; r < n_rows; r++) {
-            float lanes[LOCUS_LANES], *out = products + r * (size_t)xl->n + (size_t)first;
-            locus_dot_lanes(lanes, w_r + r * (size_t)encoder->n_embd, encoder->block, LOCUS_LANES,
-                            encoder->n_embd);
-            for (int l = 0; l < count; l++)
-                out[l] = lanes[l];
+        for (int h = 0; h < xl->n_head; h++) {
+            float *panel = head_panels(xl, layer, h) + (size_t)first * head_dim;
+            const float *rows = w_r + (size_t)h * head_dim * n_embd;
+            for (size_t d = 0; d < head_dim; d++)
+                locus_dot_lanes(panel + d * LOCUS_LANES, rows + d * n_embd, encoder->block,
+                                LOCUS_LANES, encoder->n_embd);
         }
     }
 }
@@ -92,7 +102,7 @@ static enum locus_status make_layer(struct xl *xl, int index, const struct encod
         return locus_fail_memory(error, n_rows * ((size_t)xl->n + 1) * sizeof(float));
     for (size_t i = 0; i < n_rows; i++)
         layer->v_less_u[i] = v[i] - layer->u[i];
-    fill_products(xl, encoder, w_r, layer->products);
+    fill_products(xl, encoder, w_r, layer);
     return LOCUS_OK;
 }
 
@@ -141,7 +151,8 @@ static enum locus_status init_xl(void **state, const struct locus_position_env *
     xl->n_layer = env->n_layer;
     xl->n_head = env->n_head;
     xl->head_dim = env->head_dim;
-    xl->n = env->session_length;
+    xl->n = (env->session_length - 1) / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL + LOCUS_KEY_PANEL;
+    xl->kernels = locus_kernels_find(NULL, NULL);
     xl->scale = env->score_scale;
     return make_layers(xl, env, spec, error);
 }
@@ -161,37 +172,61 @@ static void rotate(const void *state, int layer, enum locus_position_rows which,
             rows[d] += u[d];
 }
 
+static size_t padded(size_t n)
+{
+    return (n + LOCUS_KEY_PANEL - 1) / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL;
+}
+
+/* The query's products with the panels that hold [at, at + n); where the first of them begins. */
+static int multiply(const struct xl *xl, struct locus_scores *op, const float *panels, int at,
+                    int n)
+{
+    const int origin = at / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL;
+    op->n_panels = (at - origin + n - 1) / LOCUS_KEY_PANEL + 1;
+    op->keys = panels + (size_t)origin * (size_t)xl->head_dim;
+    xl->kernels->scores(op);
+    return origin;
+}
+
 static void bias(const void *state, int layer_index, int head, const float *q, int q_position,
                  int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
 {
     const struct xl *xl = state;
     const struct xl_layer *layer = &xl->layers[layer_index];
-    const size_t head_dim = (size_t)xl->head_dim, n = (size_t)xl->n, row = (size_t)head * head_dim;
-    const float *v_less_u = layer->v_less_u + row;
-    const float *at_zero = layer->products + row * n + (n - 1);
-    float *query = scratch, lanes[LOCUS_LANES];
+    const size_t head_dim = (size_t)xl->head_dim;
+    const float *v_less_u = layer->v_less_u + (size_t)head * head_dim;
+    const float *panels = head_panels(xl, layer, head);
+    float *query = scratch, *products = scratch + padded(head_dim);
+    struct locus_scores op = {.format = LOCUS_FORMAT_F32,
+                              .out = products,
+                              .q = query,
+                              .n_rows = 1,
+                              .head_dim = xl->head_dim,
+                              .scale = xl->scale};
     for (size_t d = 0; d < head_dim; d++)
         query[d] = q[d] + v_less_u[d];
-    int j = 0;
-    for (; !k_positions && j + LOCUS_LANES <= n_k; j += LOCUS_LANES) {
-        locus_dot_lanes(lanes, query, at_zero + (k_first + j - q_position), n, xl->head_dim);
-        for (int l = 0; l < LOCUS_LANES; l++)
-            scores[j + l] += lanes[l] * xl->scale;
+    /* In the order of the panels, a key is at `first` + its position. */
+    const int first = xl->n - 1 - q_position;
+    if (!k_positions) {
+        const int origin = multiply(xl, &op, panels, first + k_first, n_k);
+        for (int j = 0; j < n_k; j++)
+            scores[j] += products[first + k_first + j - origin];
+        return;
     }
-    for (; j < n_k; j++) {
-        const float *column = at_zero + ((k_positions ? k_positions[j] : k_first + j) - q_position);
-        float sum = 0;
-        for (size_t d = 0; d < head_dim; d++)
-            sum += query[d] * column[d * n];
-        scores[j] += sum * xl->scale;
+    for (int j = 0; j < n_k;) {
+        const int origin = multiply(xl, &op, panels, first + k_positions[j], 1);
+        for (; j < n_k; j++) { /* as many as lie in the panel */
+            const int at = first + k_positions[j] - origin;
+            if (at < 0 || at >= LOCUS_KEY_PANEL) break;
+            scores[j] += products[at];
+        }
     }
 }
 
 static size_t scratch_floats(const void *state, int n_k)
 {
     const struct xl *xl = state;
-    (void)n_k;
-    return (size_t)xl->head_dim;
+    return padded((size_t)xl->head_dim) + padded((size_t)n_k) + LOCUS_KEY_PANEL;
 }
 
 static const struct locus_position_param params[] = {
