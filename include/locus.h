@@ -149,7 +149,8 @@ typedef struct locus_session_params {
     const char *position; /* SPEC; NULL: the checkpoint's own */
     const struct locus_position_scheme
         *scheme;           /* with parameters from `position`; NULL: registry */
-    const char *attention; /* cache policy: "full", "window:size=W", ...; NULL: full */
+    const char *attention; /* cache policy: "full", "window:size=W", "sinks:keep=K,size=W" or
+                            * "self-extend:group=G,window=W"; NULL: full */
     int n_context;         /* positions to hold; 0: the trained length */
     int n_batch;        /* tokens a forward pass; 0: 512. Changes speed and memory, never results */
     int n_threads;      /* 0: physical cores within the affinity mask and the cgroup's quota */
@@ -174,7 +175,9 @@ LOCUS_API enum locus_status locus_session_eval(locus_session *session, const int
  * call on the session; all zero before the first. */
 LOCUS_API float *locus_session_logits(locus_session *session);
 
-/* Forgets all but the first n_keep tokens: 0 <= n_keep <= locus_session_length(). */
+/* Forgets all but the first n_keep tokens: 0 <= n_keep <= locus_session_length(). Under a policy
+ * that holds only what is in sight (window, sinks), 0 and about the last n_batch tokens can always
+ * be gone back to; where keys are missing, it is refused, and nothing changes. */
 LOCUS_API enum locus_status locus_session_rewind(locus_session *session, int n_keep,
                                                  locus_error *error);
 
