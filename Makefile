@@ -93,8 +93,8 @@ JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(or $(shell getconf _NPR
 demo: ## install what is missing, build, and write a story with the bundled model
 	@CC="$(CC)" scripts/setup.sh
 	@$(MAKE) --no-print-directory $(JOBS) all
-	@echo '$$ $(BUILD)/locus generate -p "Once upon a time" -n 200 --seed 1' >&2
-	@$(BUILD)/locus generate -p "Once upon a time" -n 200 --seed 1
+	@echo '$$ $(BUILD)/locus generate -p "Once upon a time" -n 200 --seed 3' >&2
+	@$(BUILD)/locus generate -p "Once upon a time" -n 200 --seed 3
 
 test: ## install what is missing, build, and run every test (LOCUS_TEST_DATA=folder for all of them)
 	@CC="$(CC)" scripts/setup.sh
