@@ -90,8 +90,8 @@ check_rules() {
         grep -v '^scripts/lint.sh:' | refuse "unfinished work is named"
     grep -nE '(/home/|/root/|/Users/)[a-z]' "${c_files[@]}" "${scripts[@]}" Makefile scripts/*.py |
         grep -v '^scripts/lint.sh:' | refuse "a path of one machine"
-    wc -l "${c_files[@]}" scripts/*.py | awk '$2 != "total" && $1 > 550' |
-        refuse "files longer than 550 lines: divide them along an idea"
+    wc -l "${c_files[@]}" scripts/*.py | awk '$2 != "total" && $1 > ($2 ~ /^tests/ ? 650 : 550)' |
+        refuse "files longer than 550 lines (tests: 650): divide them along an idea"
     wc -l include/locus.h | awk '$1 >= 300' | refuse "include/locus.h is to stay under 300 lines"
 }
 
