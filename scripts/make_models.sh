@@ -7,13 +7,13 @@
 #   SETS          sets to make, in this order (text tales copy reverse addition passkey)
 #   TALES_SCHEMES, TASK_SCHEMES   SPECs, in this order
 #   TOKENS        tokens each model of tales trains on (10M)
-#   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (20M)
+#   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (5M)
 #   ABOUT         the texts in words, kept in the files; ABOUT_STORIES for those of the set `text`
 #   OUT           where models go (models)
 #   WORK          where states and logs are kept, so that a run goes on where it was (build/models)
 #   TRAIN         the trainer (scripts/train.py); PYTHON (python3, .venv's if there is one)
 #   THREADS       CPU threads (2)
-# A model that is there already is not made again.
+# A model that is there already is not made again. One that fails doesn't stop the others.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -43,6 +43,7 @@ read -ra tales_schemes <<<"${TALES_SCHEMES:-rope alibi none learned sinusoidal t
 transformer-xl fire cope sandwich xpos recurrent}"
 read -ra task_schemes <<<"${TASK_SCHEMES:-none rope alibi t5 sinusoidal}"
 mkdir -p "$out" "$work"
+failed=0
 
 # make_model NAME OPTION...: trains and exports NAME.gguf, which keeps the command that made it.
 make_model() {
@@ -53,8 +54,15 @@ make_model() {
         return
     fi
     echo "== $name" >&2
-    "$python" "$train" "$@" --name "$name" --threads "${THREADS:-2}" \
-        --state "$work/$name.state" --log "$work/$name.csv" --export "$work/$name.gguf"
+    local status=0
+    "$python" "$train" "$@" --name "$name" --threads "${THREADS:-2}" --state "$work/$name.state" \
+        --log "$work/$name.csv" --export "$work/$name.gguf" || status=$?
+    if [ "$status" -ne 0 ]; then
+        echo "make_models.sh: $name: status $status" >&2
+        failed=1
+        [ "$status" -le 128 ] || exit "$status" # stopped by a signal, and its state saved
+        return
+    fi
     mv "$work/$name.gguf" "$out/$name.gguf"
     rm -f "$work/$name.state"
 }
@@ -91,7 +99,7 @@ make_task() {
     shift
     for spec in "${task_schemes[@]}"; do
         make_model "$task-${spec%%:*}" --task "$task" --position "$spec" \
-            --tokens "${TASK_TOKENS:-20M}" --n-embd 96 --n-layer 3 --n-head 4 --n-ff 192 \
+            --tokens "${TASK_TOKENS:-5M}" --n-embd 96 --n-layer 3 --n-head 4 --n-ff 192 \
             --warmup 500k --compile "$@"
     done
 }
@@ -108,3 +116,4 @@ for set in "${sets[@]}"; do
             ;;
     esac
 done
+exit "$failed"
