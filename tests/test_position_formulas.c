@@ -1,5 +1,5 @@
-/* Formulas of the position schemes that bias scores, through their hooks, against the papers'
- * formulas written out plainly in double, and published values.
+/* Formulas of the position schemes that bias scores or add to embeddings, through their hooks,
+ * against the papers' formulas written out plainly in double, and published values.
  */
 #include <math.h>
 #include <stdio.h>
@@ -183,6 +183,94 @@ START_TEST(sandwich_gives_the_known_values)
 }
 END_TEST
 
+/* ---- what is added to embeddings ---------------------------------------------------------- */
+
+enum { N_EMBD = 32, N_ROWS = 12 };
+
+static const struct learned_case {
+    const char *spec;
+    int max_positions;
+} learned_cases[] = {
+    {"learned", N_ROWS},
+    {"learned:offset=2", N_ROWS - 2},
+    {"learned:beyond=clamp,offset=2", 0},
+    {"learned:beyond=wrap,offset=2", 0},
+    {"learned:beyond=interpolate,factor=2.5,offset=2", 23},
+};
+
+/* The row, counted in fractions, that holds position p. */
+static double row_of(int which, int p)
+{
+    const int n = N_ROWS - 2;
+    const double rows[] = {p, p + 2, 2 + (p < n ? p : n - 1), 2 + p % n, 2 + p / 2.5};
+    return rows[which];
+}
+
+START_TEST(learned_reads_the_row_of_each_position)
+{
+    static float table[N_ROWS * N_EMBD];
+    position_random(table, N_ROWS * N_EMBD, 1, 1);
+    const struct fake_checkpoint checkpoint = {{{"position_embd.weight", N_ROWS, N_EMBD, table}}};
+    struct locus_position_env env = position_env(&checkpoint);
+    struct locus_position position = position_open(&env, learned_cases[_i].spec);
+    ck_assert_int_eq(locus_position_max_positions(&position), learned_cases[_i].max_positions);
+    int n = learned_cases[_i].max_positions ? learned_cases[_i].max_positions : N;
+    for (int p = 0; p < n; p++) {
+        float x[N_EMBD];
+        position_random(x, N_EMBD, 1, 2);
+        double before = (double)x[5], row = row_of(_i, p), low = floor(row);
+        const float *at = table + (ptrdiff_t)low * N_EMBD + 5;
+        double expected = (double)at[0];
+        if (row > low) expected += (row - low) * ((double)at[N_EMBD] - (double)at[0]);
+        locus_position_embed(&position, NULL, x, p, 1, NULL);
+        position_near((double)x[5], before + expected, 1e-6, learned_cases[_i].spec, p);
+    }
+    locus_position_free(&position);
+}
+END_TEST
+
+static const struct sinusoid {
+    const char *spec;
+    bool concat, fairseq;
+    double offset, factor;
+    int width; /* of a grid */
+} sinusoids[] = {
+    {"sinusoidal", false, false, 0, 1, 0},
+    {"sinusoidal:layout=concat", true, false, 0, 1, 0},
+    {"sinusoidal:layout=concat,denominator=fairseq,offset=2", true, true, 2, 1, 0},
+    {"sinusoidal:offset=3,factor=4", false, false, 3, 4, 0},
+    {"sinusoidal:layout=concat,width=7", true, false, 0, 1, 7},
+};
+
+/* Column c of a table of n columns. */
+static double sinusoid_at(const struct sinusoid *s, double p, int c, int n)
+{
+    int k = s->concat ? c % (n / 2) : c / 2;
+    bool sine = s->concat ? c < n / 2 : c % 2 == 0;
+    double theta = s->fairseq ? exp(-k * log(10000) / (n / 2 - 1)) : pow(10000, -2.0 * k / n);
+    double angle = (p + s->offset) / s->factor * theta;
+    return sine ? sin(angle) : cos(angle);
+}
+
+START_TEST(sinusoids_are_the_papers)
+{
+    const struct sinusoid *which = &sinusoids[_i];
+    struct locus_position_env env = position_env(NULL);
+    struct locus_position position = position_open(&env, which->spec);
+    float x[N * N_EMBD] = {0};
+    locus_position_embed(&position, NULL, x, 0, N, NULL);
+    for (int p = 0; p < N; p++)
+        for (int c = 0; c < N_EMBD; c++) {
+            int half = N_EMBD / 2;
+            double expected = which->width == 0 ? sinusoid_at(which, p, c, N_EMBD)
+                              : c < half        ? sinusoid_at(which, p / which->width, c, half)
+                                         : sinusoid_at(which, p % which->width, c - half, half);
+            position_near((double)x[p * N_EMBD + c], expected, 1e-7, which->spec, p);
+        }
+    locus_position_free(&position);
+}
+END_TEST
+
 /* ---- refusals ----------------------------------------------------------------------------- */
 
 START_TEST(bias_schemes_refuse_what_they_cannot_serve)
@@ -217,6 +305,9 @@ int main(void)
     tcase_add_test(tests, relative_clips_at_the_tables_end);
     tcase_add_test(tests, kerple_is_the_papers_kernel);
     tcase_add_test(tests, sandwich_gives_the_known_values);
+    tcase_add_loop_test(tests, learned_reads_the_row_of_each_position, 0,
+                        sizeof learned_cases / sizeof *learned_cases);
+    tcase_add_loop_test(tests, sinusoids_are_the_papers, 0, sizeof sinusoids / sizeof *sinusoids);
     tcase_add_test(tests, bias_schemes_refuse_what_they_cannot_serve);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
