@@ -30,7 +30,7 @@ int locus_help_command(const struct locus_command *command)
     if (!command->runs_session)
         locus_buffer_printf(&out,
                             "  The options of generate's session (--threads and the like) are "
-                            "accepted and change nothing.\n");
+                            "accepted, and matter only where\n  one is run.\n");
     if (command->details) locus_buffer_printf(&out, "\n%s\n", command->details);
     return locus_stdout_finish(&out);
 }

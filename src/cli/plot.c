@@ -500,7 +500,7 @@ const struct locus_command locus_command_plot = {
         "similarity  cosine of what it adds at every two positions\n"
         "bias        what it adds to the scores: head by distance\n"
         "rotation    mean q.k against distance, q and k being equal before they are rotated\n"
-        "attention   the weights of one head over a text (-p)\n"
+        "attention   the weights of one head over a text (-p), in a session\n"
         "A scheme that does nothing of the kind is refused, with the plots that fit.",
     .options = table,
     .values_size = sizeof(struct plot_options),
