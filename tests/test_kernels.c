@@ -124,7 +124,8 @@ static struct locus_weight random_weight(enum locus_tensor_type type, int rows, 
     for (int r = 0; r < rows; r++)
         fill_row((unsigned char *)stored.block + (size_t)r * row_bytes, type, cols, odd);
     struct locus_weight weight;
-    struct locus_row_source source = {(unsigned char *)stored.block, 0, rows, rows};
+    struct locus_row_source source = {
+        .data = (unsigned char *)stored.block, .group = rows, .stride = rows};
     ck_assert_int_eq(locus_weight_pack(&weight, type, rows, cols, source, 1, NULL), LOCUS_OK);
     /* Each row can be read back as a file has it. */
     float *unpacked = calloc((size_t)cols * 2, sizeof *unpacked), *expected = unpacked + cols;

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, HUGE_BYTES = 1 << 20 };
 
 /* calloc, so that a large block's pages come zeroed from the system and are only had when touched;
  * the block's own start is kept just before the aligned one. */
@@ -29,6 +31,17 @@ void locus_aligned_free(void *block)
     void *start;
     memcpy(&start, (char *)block - sizeof(void *), sizeof start);
     free(start);
+}
+
+void locus_aligned_huge(void *block, size_t n_bytes)
+{
+#if defined(MADV_HUGEPAGE)
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)block;
+    uintptr_t first = (start + page - 1) / page * page, end = (start + n_bytes) / page * page;
+    if (n_bytes >= HUGE_BYTES) madvise((void *)first, end - first, MADV_HUGEPAGE);
+#else
+    (void)block, (void)n_bytes;
+#endif
 }
 
 static bool reserve(struct locus_buffer *buffer, size_t extra)

@@ -20,6 +20,10 @@ static inline bool locus_mul_size(size_t a, size_t b, size_t *product)
 void *locus_aligned_zalloc(size_t count, size_t size);
 void locus_aligned_free(void *block);
 
+/* Asks for large pages behind a block that will be touched as a whole, where the system has them.
+ */
+void locus_aligned_huge(void *block, size_t n_bytes);
+
 /* Bytes that grow. Zero-initialise; `failed` stays set once an allocation failed, and later calls
  * do nothing, so that a series of appends needs one check at its end. */
 struct locus_buffer {

@@ -45,6 +45,9 @@ struct locus_weight {
 struct locus_row_source {
     const unsigned char *data; /* the stored matrix */
     int first, group, stride;
+    /* OPTIONAL: rows that have been packed won't be read again; called by any thread. */
+    void (*drop)(const void *context, const unsigned char *rows, size_t n_bytes);
+    const void *context;
 };
 
 static inline bool locus_is_quantised(enum locus_tensor_type type)

@@ -44,6 +44,24 @@ static enum locus_status claim(struct loading *loading, const char *name, int ro
     return LOCUS_OK;
 }
 
+static void drop_rows(const void *context, const unsigned char *rows, size_t n_bytes)
+{
+    const struct locus_mapped_file *file = context;
+    locus_file_drop(file, (size_t)(rows - file->bytes), n_bytes);
+}
+
+/* Rows of a stored matrix, whose pages are dropped as they are read. */
+static struct locus_row_source stored_rows(const struct loading *loading, const unsigned char *data,
+                                           int first, int group, int stride)
+{
+    return (struct locus_row_source){.data = data,
+                                     .first = first,
+                                     .group = group,
+                                     .stride = stride,
+                                     .drop = drop_rows,
+                                     .context = locus_checkpoint_file(loading->model->checkpoint)};
+}
+
 static void drop_pages(const struct loading *loading, const struct locus_tensor *tensor)
 {
     const struct locus_mapped_file *file = locus_checkpoint_file(loading->model->checkpoint);
@@ -104,7 +122,7 @@ static enum locus_status load_linear(struct loading *loading, const char *prefix
     enum locus_status status = claim(loading, name, rows, cols, needed, &tensor);
     if (status || !tensor) return status;
     status = locus_weight_pack(&linear->weight, tensor->type, rows, cols,
-                               (struct locus_row_source){tensor->data, 0, rows, rows},
+                               stored_rows(loading, tensor->data, 0, rows, rows),
                                pack_threads(loading, rows, cols), loading->error);
     if (status) return status;
     drop_pages(loading, tensor);
@@ -113,16 +131,17 @@ static enum locus_status load_linear(struct loading *loading, const char *prefix
 }
 
 /* The rows of one of q, k and v (part 0, 1, 2) in a fused tensor. */
-static struct locus_row_source fused_rows(const struct locus_config *config,
-                                          const unsigned char *data, int part)
+static struct locus_row_source fused_rows(const struct loading *loading, const unsigned char *data,
+                                          int part)
 {
+    const struct locus_config *config = &loading->model->config;
     const int q_rows = config->n_head * config->head_dim;
     const int kv_rows = config->n_head_kv * config->head_dim;
     if (config->qkv_layout == LOCUS_QKV_INTERLEAVED)
-        return (struct locus_row_source){data, part * config->head_dim, config->head_dim,
-                                         3 * config->head_dim};
+        return stored_rows(loading, data, part * config->head_dim, config->head_dim,
+                           3 * config->head_dim);
     int first = part == 0 ? 0 : q_rows + (part - 1) * kv_rows;
-    return (struct locus_row_source){data, first, q_rows, q_rows};
+    return stored_rows(loading, data, first, q_rows, q_rows);
 }
 
 /* blk.N.attn_qkv taken apart. */
@@ -142,7 +161,7 @@ static enum locus_status load_fused(struct loading *loading, int index, struct l
     if ((status = load_vector(loading, name, rows, false, &bias))) return status;
     for (int part = 0; part < 3 && !status; part++) {
         int part_rows = part ? kv_rows : q_rows;
-        struct locus_row_source source = fused_rows(config, tensor->data, part);
+        struct locus_row_source source = fused_rows(loading, tensor->data, part);
         status =
             locus_weight_pack(&parts[part]->weight, tensor->type, part_rows, config->n_embd, source,
                               pack_threads(loading, part_rows, config->n_embd), loading->error);
