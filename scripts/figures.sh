@@ -64,7 +64,7 @@ rotation() {
         -P rope:scaling=yarn,factor=4
 }
 attention() {
-    plot attention tales --layer 1 --head 0 \
+    plot attention tales --layer 3 --head 2 \
         -p 'Once upon a time there was a little dog. The dog had a red ball. He took the red ball'
 }
 
