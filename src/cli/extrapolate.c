@@ -334,6 +334,13 @@ static bool measure(struct locus_extrapolate *run)
     begin_progress(run);
     bool going = run->task < 0 ? measure_texts(run) : measure_task(run);
     locus_progress_clear(&run->progress);
+    if (run->status == LOCUS_EXIT_INTERRUPTED && !run->options->common.quiet) {
+        int n_done = 0;
+        for (int i = 0; i < run->n_cells; i++)
+            n_done += run->cells[i].state == LOCUS_CELL_DONE;
+        locus_talk_note("interrupted: %d of %d results%s", n_done, run->n_cells,
+                        run->has_csv ? "; --resume goes on from there" : "");
+    }
     return going;
 }
 

@@ -268,44 +268,54 @@ static void name_picture(const struct locus_extrapolate *run, int contender,
         locus_buffer_printf(path, "%.*s-%d%s", (int)(dot - png), png, contender + 1, dot);
 }
 
-/* Passkey: depth down, length across. */
+/* Passkey: depth down, length across. values[LOCUS_N_DEPTHS, n_lengths], names[n_lengths] */
+static void fill_map(const struct locus_extrapolate *run, int contender, float *values,
+                     const char **names)
+{
+    const int n = run->n_lengths;
+    for (int i = 0; i < n; i++) {
+        names[i] = "";
+        for (int j = 0; j < LOCUS_N_DEPTHS; j++) {
+            const struct locus_cell *cell =
+                locus_extrapolate_cell(run, LOCUS_CELL_TRIALS, contender, 0,
+                                       run->lengths[n - 1 - i], (double)j / (LOCUS_N_DEPTHS - 1));
+            values[j * n + i] = (float)result_of(run, cell);
+            if (cell && cell->row.cells[LOCUS_COLUMN_LENGTH])
+                names[i] = cell->row.cells[LOCUS_COLUMN_LENGTH];
+        }
+    }
+}
+
 static enum locus_status draw_map(const struct locus_extrapolate *run, int contender,
                                   locus_error *error)
 {
     const struct locus_contender *who = &run->contenders[contender];
+    const struct locus_subject *subject = &run->subjects[who->subject];
     const size_t n_columns = (size_t)run->n_lengths;
     float *values = malloc(LOCUS_N_DEPTHS * n_columns * sizeof *values);
     const char **names = malloc(n_columns * sizeof *names);
     struct locus_buffer path = {0}, title = {0};
     name_picture(run, contender, &path);
-    locus_buffer_printf(&title, "passkey: %s %s, trained to %d", run->subjects[who->subject].name,
-                        who->label, run->subjects[who->subject].info.trained_length);
-    enum locus_status status = LOCUS_OK;
+    locus_buffer_printf(&title, "passkey: %.*s %s, trained to %d", stem_length(subject->name),
+                        subject->name, who->label, subject->info.trained_length);
+    enum locus_status status;
     if (!values || !names || path.failed || title.failed)
         status = locus_fail_memory(error, LOCUS_N_DEPTHS * n_columns * sizeof *values);
-    for (size_t i = 0; i < n_columns && !status; i++) {
-        names[i] = "";
-        for (int j = 0; j < LOCUS_N_DEPTHS; j++) {
-            const struct locus_cell *cell = locus_extrapolate_cell(
-                run, LOCUS_CELL_TRIALS, contender, 0, run->lengths[n_columns - 1 - i],
-                (double)j / (LOCUS_N_DEPTHS - 1));
-            values[(size_t)j * n_columns + i] = (float)result_of(run, cell);
-            if (cell && cell->row.cells[LOCUS_COLUMN_LENGTH])
-                names[i] = cell->row.cells[LOCUS_COLUMN_LENGTH];
-        }
+    else {
+        fill_map(run, contender, values, names);
+        const struct locus_heat_map map = {
+            .title = title.bytes,
+            .value_label = "share right",
+            .n_rows = LOCUS_N_DEPTHS,
+            .n_columns = run->n_lengths,
+            .values = values,
+            .rows = {.label = "depth of the key", .step = 1.0 / (LOCUS_N_DEPTHS - 1)},
+            .columns = {.label = "length (tokens)", .names = names},
+            .min = 0,
+            .max = 1,
+        };
+        status = locus_heat_map_write(path.bytes, &map, error);
     }
-    const struct locus_heat_map map = {
-        .title = title.bytes,
-        .value_label = "share right",
-        .n_rows = LOCUS_N_DEPTHS,
-        .n_columns = run->n_lengths,
-        .values = values,
-        .rows = {.label = "depth of the key", .step = 0.1},
-        .columns = {.label = "length (tokens)", .names = names},
-        .min = 0,
-        .max = 1,
-    };
-    if (!status) status = locus_heat_map_write(path.bytes, &map, error);
     free(values);
     free(names);
     locus_buffer_free(&path);

@@ -217,6 +217,8 @@ static bool measure_text(struct locus_perplexity *run, int index)
         locus_progress_clear(&run->progress);
         going = finish_text(run, index, &losses, locus_now() - start);
         if (going && !whole) {
+            if (!run->options->common.quiet)
+                locus_talk_note("interrupted: the last text is not whole");
             run->status = LOCUS_EXIT_INTERRUPTED;
             going = false;
         }

@@ -159,7 +159,7 @@ int locus_outputs_check(const char *const *paths, int n_paths)
 
 void locus_row_json(struct locus_json *json, const struct locus_row *row)
 {
-    for (int i = 0; i < LOCUS_N_COLUMNS; i++) {
+    for (enum locus_column i = 0; i < LOCUS_N_COLUMNS; i++) {
         const char *name = locus_column_name(i), *cell = row->cells[i];
         if (cell && locus_column_is_text(i))
             locus_json_text(json, name, cell);

@@ -31,7 +31,7 @@ void locus_csv_cell(struct locus_buffer *out, const char *text, size_t n_bytes)
 
 void locus_csv_header(struct locus_buffer *out)
 {
-    for (int i = 0; i < LOCUS_N_COLUMNS; i++)
+    for (enum locus_column i = 0; i < LOCUS_N_COLUMNS; i++)
         locus_buffer_printf(out, "%s%s", i > 0 ? "," : "", locus_column_name(i));
     locus_buffer_append(out, "\n", 1);
 }
