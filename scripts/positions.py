@@ -338,6 +338,7 @@ class RecurrentPosition(Position):
             self.add_weight(f"position_gru.{part}", make)
             self.expect(f"position_gru.{part}", *shape)
 
+    @torch.compiler.disable  # the compiler would unroll every step
     def embed(self, tokens: Tensor, x: Tensor, positions: Tensor) -> Tensor:
         parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         weights = [self.weight(f"position_gru.{part}") for part in parts]
