@@ -214,7 +214,7 @@ static void append_example(struct locus_buffer *out, const char *name,
 static void append_reach(struct locus_buffer *out, const struct locus_position_spec *spec)
 {
     struct locus_position_spec example = *spec;
-    if (!locus_rope_spec_reach(spec)) return;
+    if (locus_rope_spec_reach(spec) == 0) return;
     if (locus_position_number(spec, "factor") == 1 &&
         !resolve(&example, "ntk:factor=4,dim=64", NULL))
         return;
