@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "kernels/avx512.h"
 #include "kernels/kernels.h"
+#include "kernels/neon.h"
 #include "testing.h"
 
 /* ---- random values ------------------------------------------------------------------------ */
@@ -240,11 +241,21 @@ START_TEST(products_have_the_bits_of_plain_c)
 }
 END_TEST
 
-/* Every quantised product of this CPU's AVX-512, whichever of them the set would choose. */
-#if defined(__x86_64__)
-START_TEST(either_way_of_avx512_multiplies_quants_the_same)
+/* The way to multiply quants that a set takes on CPUs less able than this one; NULL: none. */
+static void (*lesser_way(void))(const struct locus_matmul *op, struct locus_share share)
 {
-    if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512bw")) return;
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512bw") ? locus_avx512_plain_matmul : NULL;
+#elif defined(__aarch64__)
+    return locus_neon_plain_matmul;
+#else
+    return NULL;
+#endif
+}
+
+START_TEST(lesser_cpus_multiply_quants_the_same)
+{
+    if (!lesser_way()) return;
     for (int trial = 0; trial < 40; trial++) {
         enum locus_tensor_type type = trial % 2 ? LOCUS_Q8_0 : LOCUS_Q4_0;
         struct product product =
@@ -253,15 +264,14 @@ START_TEST(either_way_of_avx512_multiplies_quants_the_same)
         struct guarded found = guard(expected.size);
         memcpy(found.block, product.before.block, found.size);
         struct locus_matmul op = product_op(&product, &found);
-        locus_avx512_plain_matmul(&op, locus_share_of(&op, 0, 1));
-        assert_same(&expected, &found, "without VNNI");
+        lesser_way()(&op, locus_share_of(&op, 0, 1));
+        assert_same(&expected, &found, "without byte dots");
         release(&found);
         release(&expected);
         release_product(&product);
     }
 }
 END_TEST
-#endif
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
@@ -492,9 +502,7 @@ static void add_products(Suite *suite)
     TCase *products = tcase_create("products");
     tcase_add_loop_test(products, products_have_the_bits_of_plain_c, 0,
                         sizeof types / sizeof *types);
-#if defined(__x86_64__)
-    tcase_add_test(products, either_way_of_avx512_multiplies_quants_the_same);
-#endif
+    tcase_add_test(products, lesser_cpus_multiply_quants_the_same);
     suite_add_tcase(suite, products);
 }
 

@@ -28,6 +28,9 @@ static const struct {
     {&locus_kernels_avx512, has_avx512},
     {&locus_kernels_avx2, has_avx2},
 #endif
+#if defined(__aarch64__)
+    {&locus_kernels_neon, always}, /* part of ARMv8's baseline */
+#endif
     {&locus_kernels_reference, always},
 };
 

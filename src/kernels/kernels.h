@@ -210,6 +210,7 @@ static inline size_t locus_value_row_bytes(enum locus_cache_format format, int h
 extern const struct locus_kernels locus_kernels_reference;
 extern const struct locus_kernels locus_kernels_avx2;   /* x86-64 only */
 extern const struct locus_kernels locus_kernels_avx512; /* x86-64 only */
+extern const struct locus_kernels locus_kernels_neon;   /* 64-bit ARM only */
 
 /* The set of that name, or the best this CPU has for NULL. An unknown name, or one this CPU can't
  * run, is refused with the names it can. */

@@ -1,0 +1,102 @@
+/* NEON (ARMv8) behind the names that tiles.h and attention.h are written in: 4 lanes, 32 registers.
+ */
+#ifndef LOCUS_KERNELS_SIMD_NEON_H
+#define LOCUS_KERNELS_SIMD_NEON_H
+
+#include <arm_neon.h>
+
+#include "kernels/share.h"
+
+typedef float32x4_t vec;
+typedef int32x4_t ivec;
+
+enum {
+    VEC_LANES = 4,
+    TILE_ROWS = 6, /* 6 rows x 4 vectors: 24 accumulators */
+    TILE_VECS = 4,
+    QUANT_ROWS = 6, /* 6 x 2: 12 dots and 12 chains */
+    QUANT_VECS = 2
+};
+
+INLINE vec vec_load(const float *at)
+{
+    return vld1q_f32(at);
+}
+
+INLINE void vec_store(float *at, vec value)
+{
+    vst1q_f32(at, value);
+}
+
+INLINE vec vec_set(float value)
+{
+    return vdupq_n_f32(value);
+}
+
+INLINE vec vec_add(vec a, vec b)
+{
+    return vaddq_f32(a, b);
+}
+
+INLINE vec vec_mul(vec a, vec b)
+{
+    return vmulq_f32(a, b);
+}
+
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+INLINE vec vec_of_ints(ivec ints)
+{
+    return vcvtq_f32_s32(ints);
+}
+
+INLINE vec vec_of_halves(const uint16_t *at)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(at)));
+}
+
+INLINE vec vec_of_bytes(const int8_t *at)
+{
+    uint32_t four;
+    memcpy(&four, at, sizeof four);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four)))));
+}
+
+/* One of each pair of bfloat16 (pairs[lane][2]). */
+INLINE vec vec_of_bfloats(const uint16_t *pairs, int which)
+{
+    uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(pairs));
+    return vreinterpretq_f32_u32(which ? vandq_u32(both, vdupq_n_u32(0xFFFF0000u))
+                                       : vshlq_n_u32(both, 16));
+}
+
+/* ---- integer dots of four columns --------------------------------------------------------- */
+
+/* Bytes of four columns, a row a lane, from `lane` on: Q8_0 signed, Q4_0 0 to 15 (8 too many). */
+INLINE ivec quants_load(enum locus_tensor_type type, const void *block, int group, int lane)
+{
+    const struct locus_q8_panel *q8 = block;
+    const struct locus_q4_panel *q4 = block;
+    if (type == LOCUS_Q8_0) return vreinterpretq_s32_s8(vld1q_s8(q8->q[group][lane]));
+    uint8x16_t both = vld1q_u8(q4->q[group % 4][lane]);
+    return vreinterpretq_s32_u8(group >= 4 ? vshrq_n_u8(both, 4) : vandq_u8(both, vdupq_n_u8(15)));
+}
+
+/* What a block's dots start from: Q4_0 takes back the 8 too many. */
+INLINE ivec quants_start(enum locus_tensor_type type, const struct locus_activation_block *in)
+{
+    return vdupq_n_s32(type == LOCUS_Q8_0 ? 0 : in->minus_8_sums);
+}
+
+/* Four activations in every lane. */
+INLINE int8x16_t four_activations(const int8_t *q)
+{
+    int32_t four;
+    memcpy(&four, q, sizeof four);
+    return vreinterpretq_s8_s32(vdupq_n_s32(four));
+}
+
+#endif
