@@ -51,7 +51,7 @@ ifdef SANITIZE
 OPTIMISE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 endif
 
-# The same bits everywhere: no contraction, no fast-math, no -march (design.md, Arithmetic).
+# The same bits everywhere: no contraction, no fast-math, no -march (src/kernels/kernels.h).
 ALL_CFLAGS = $(OPTIMISE) -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off \
 	-fno-math-errno $(WARNINGS) $(if $(filter 1,$(WERROR)),-Werror) \
 	$(or $(OPENMP_FLAG),-Wno-unknown-pragmas) -Iinclude -Isrc $(PCRE2_CFLAGS) $(CFLAGS)

@@ -17,10 +17,11 @@
  *         int32_t token = locus_model_info_get(model).bos_token;
  *         for (int i = 0; i < 200; i++) {
  *             if (locus_session_eval(session, &token, 1, NULL, 0, &error)) break;
+ *             int32_t previous = token;
  *             token = locus_sampler_next(sampler, locus_session_logits(session), &error);
  *             if (token < 0 || locus_model_is_end(model, token)) break;
  *             size_t n_bytes;
- *             const char *piece = locus_token_piece(tokenizer, -1, token, 0, &n_bytes);
+ *             const char *piece = locus_token_piece(tokenizer, previous, token, 0, &n_bytes);
  *             fwrite(piece, 1, n_bytes, stdout);
  *         }
  *         locus_sampler_free(sampler);
@@ -36,7 +37,7 @@
  *  - Whatever *_create or *_open returns is the caller's, and *_free releases it; *_free(NULL) does
  *    nothing. Creating something from a NULL model fails and leaves `error` as it was.
  *  - A model is immutable: any number of sessions on any number of threads may share it, and it
- * must outlive them. A session, and a sampler, is used by one thread at a time.
+ *    must outlive them. A session, and a sampler, is used by one thread at a time.
  *  - The same model, tokens and parameters give the same logits to the bit, whatever the number of
  *    threads, the batch and the way the tokens were cut into calls.
  */

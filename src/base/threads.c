@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number in the first line of a file such as cpu.max ("200000 100000" has two). Returns how
- * many were read; "max" reads none. */
+/* The one or two numbers that a file such as cpu.max begins with ("200000 100000"). Returns how
+ * many were read: none of "max 100000". */
 static int read_numbers(const char *path, long numbers[2])
 {
     FILE *file = fopen(path, "re");

@@ -237,14 +237,11 @@ static void mlp(const struct pass *pass, int index, const float *in)
     project(pass, &layer->up, input, session->up, n, false);
     if (config->gated) project(pass, &layer->gate, input, session->gate, n, false);
     locus_threads_barrier();
-    const size_t width = (size_t)config->n_ff, share = width / (size_t)pass->n_threads;
-    const size_t first = share * (size_t)pass->thread;
-    const size_t end = pass->thread + 1 == pass->n_threads ? width : first + share;
-    for (size_t i = 0; i < (size_t)n; i++) {
-        float *row = hidden + i * width + first;
-        session->kernels->activate(config->activation, row, row,
-                                   config->gated ? session->up + i * width + first : NULL,
-                                   (int)(end - first));
+    const int first = share_first(pass, config->n_ff), end = share_end(pass, config->n_ff);
+    for (int i = 0; i < n; i++) {
+        const size_t at = (size_t)i * (size_t)config->n_ff + (size_t)first;
+        session->kernels->activate(config->activation, hidden + at, hidden + at,
+                                   config->gated ? session->up + at : NULL, end - first);
     }
     locus_threads_barrier();
     input = prepare(pass, hidden, n, config->n_ff, quantised(&layer->down));

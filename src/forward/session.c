@@ -32,10 +32,8 @@ static enum locus_status set_position(struct locus_session *session,
         .source = session->model,
         .tensor = locus_model_extra,
     };
-    const char *text = params->position;
-    if (!text && params->scheme) text = params->scheme->name;
     enum locus_status status = locus_position_resolve(
-        &session->position.spec, text, config->position, params->scheme, &env, error);
+        &session->position.spec, params->position, config->position, params->scheme, &env, error);
     if (status) {
         session->position.spec.scheme = NULL;
         return status;

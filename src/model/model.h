@@ -8,12 +8,6 @@
 
 enum locus_norm_position { LOCUS_NORM_PRE, LOCUS_NORM_POST };
 
-/* How the three projections lie in a fused attn_qkv tensor, in rows. */
-enum locus_qkv_layout {
-    LOCUS_QKV_BLOCKS,     /* [q | k | v] */
-    LOCUS_QKV_INTERLEAVED /* [n_head, 3, head_dim] */
-};
-
 /* The shape of a decoder; the checkpoint's metadata, checked. */
 struct locus_config {
     int n_vocab, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
@@ -30,8 +24,7 @@ struct locus_config {
     float clip_qkv;        /* q, k and v clamped to +-this; 0: not */
     int window;            /* local layers see this many positions; 0: none */
     int window_every;      /* of these many layers the last is local; 0 or 1: all are */
-    enum locus_qkv_layout qkv_layout;
-    char position[256]; /* SPEC of the scheme it was trained with */
+    char position[256];    /* SPEC of the scheme it was trained with */
 };
 
 /* A family of checkpoints: what its metadata leaves unsaid. Keys are "<name>.<key>". */

@@ -1,7 +1,6 @@
 /* Quantising a checkpoint: see quantize.h.
  *
- *     every key copied -> every tensor: as it is, or row by row to floats and to the new type ->
- * file
+ *     keys, copied -> tensors, as they are or row by row to floats and to the new type -> file
  */
 #include "model/quantize.h"
 

@@ -50,18 +50,19 @@ static void drop_rows(const void *context, const unsigned char *rows, size_t n_b
     locus_file_drop(file, (size_t)(rows - file->bytes), n_bytes);
 }
 
-/* Rows of a stored matrix, whose pages are dropped as they are read. */
+/* n_rows of a stored matrix from row `first` on, whose pages are dropped as they are read. */
 static struct locus_row_source stored_rows(const struct loading *loading, const unsigned char *data,
-                                           int first, int group, int stride)
+                                           int first, int n_rows)
 {
     return (struct locus_row_source){.data = data,
                                      .first = first,
-                                     .group = group,
-                                     .stride = stride,
+                                     .group = n_rows,
+                                     .stride = n_rows,
                                      .drop = drop_rows,
                                      .context = locus_checkpoint_file(loading->model->checkpoint)};
 }
 
+/* All pages of a tensor: those between two runs of rows, too, which packing had to leave. */
 static void drop_pages(const struct loading *loading, const struct locus_tensor *tensor)
 {
     const struct locus_mapped_file *file = locus_checkpoint_file(loading->model->checkpoint);
@@ -122,7 +123,7 @@ static enum locus_status load_linear(struct loading *loading, const char *prefix
     enum locus_status status = claim(loading, name, rows, cols, needed, &tensor);
     if (status || !tensor) return status;
     status = locus_weight_pack(&linear->weight, tensor->type, rows, cols,
-                               stored_rows(loading, tensor->data, 0, rows, rows),
+                               stored_rows(loading, tensor->data, 0, rows),
                                pack_threads(loading, rows, cols), loading->error);
     if (status) return status;
     drop_pages(loading, tensor);
@@ -130,21 +131,7 @@ static enum locus_status load_linear(struct loading *loading, const char *prefix
     return load_vector(loading, name, rows, false, &linear->bias);
 }
 
-/* The rows of one of q, k and v (part 0, 1, 2) in a fused tensor. */
-static struct locus_row_source fused_rows(const struct loading *loading, const unsigned char *data,
-                                          int part)
-{
-    const struct locus_config *config = &loading->model->config;
-    const int q_rows = config->n_head * config->head_dim;
-    const int kv_rows = config->n_head_kv * config->head_dim;
-    if (config->qkv_layout == LOCUS_QKV_INTERLEAVED)
-        return stored_rows(loading, data, part * config->head_dim, config->head_dim,
-                           3 * config->head_dim);
-    int first = part == 0 ? 0 : q_rows + (part - 1) * kv_rows;
-    return stored_rows(loading, data, first, q_rows, q_rows);
-}
-
-/* blk.N.attn_qkv taken apart. */
+/* blk.N.attn_qkv, the rows of q, of k and of v one after another, taken apart. */
 static enum locus_status load_fused(struct loading *loading, int index, struct locus_layer *layer)
 {
     const struct locus_config *config = &loading->model->config;
@@ -159,18 +146,17 @@ static enum locus_status load_fused(struct loading *loading, int index, struct l
     if (status) return status;
     snprintf(name, sizeof name, "blk.%d.attn_qkv.bias", index);
     if ((status = load_vector(loading, name, rows, false, &bias))) return status;
-    for (int part = 0; part < 3 && !status; part++) {
-        int part_rows = part ? kv_rows : q_rows;
-        struct locus_row_source source = fused_rows(loading, tensor->data, part);
-        status =
-            locus_weight_pack(&parts[part]->weight, tensor->type, part_rows, config->n_embd, source,
-                              pack_threads(loading, part_rows, config->n_embd), loading->error);
+    for (int part = 0, first = 0, n; part < 3 && !status; part++, first += n) {
+        n = part ? kv_rows : q_rows;
+        status = locus_weight_pack(&parts[part]->weight, tensor->type, n, config->n_embd,
+                                   stored_rows(loading, tensor->data, first, n),
+                                   pack_threads(loading, n, config->n_embd), loading->error);
         if (status || !bias) continue;
-        parts[part]->bias = locus_aligned_zalloc((size_t)part_rows, sizeof *bias);
-        if (!parts[part]->bias) status = locus_fail_memory(loading->error, (size_t)part_rows * 4);
-        for (int r = 0; r < part_rows && !status; r++)
-            parts[part]->bias[r] =
-                bias[source.first + r / source.group * source.stride + r % source.group];
+        parts[part]->bias = locus_aligned_zalloc((size_t)n, sizeof *bias);
+        if (parts[part]->bias)
+            memcpy(parts[part]->bias, bias + first, (size_t)n * sizeof *bias);
+        else
+            status = locus_fail_memory(loading->error, (size_t)n * sizeof *bias);
     }
     locus_aligned_free(bias);
     if (!status) drop_pages(loading, tensor);

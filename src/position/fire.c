@@ -143,22 +143,14 @@ static void free_fire(void *state)
     free(fire);
 }
 
-/* Whether any layer has a network of its own. */
-static bool differs_by_layer(const struct locus_position_env *env)
+static enum locus_status init_fire(void **state, const struct locus_position_env *env,
+                                   const struct locus_position_spec *spec, locus_error *error)
 {
     static const char *const names[] = {"position_fire.c",          "position_fire.threshold",
                                         "position_fire.fc1.weight", "position_fire.fc1.bias",
                                         "position_fire.fc2.weight", "position_fire.fc2.bias"};
-    for (int layer = 0; layer < env->n_layer; layer++)
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (locus_tensor_exists_in(env, layer, names[i])) return true;
-    return false;
-}
-
-static enum locus_status init_fire(void **state, const struct locus_position_env *env,
-                                   const struct locus_position_spec *spec, locus_error *error)
-{
-    int n_layers = differs_by_layer(env) ? env->n_layer : 1;
+    const size_t n_names = sizeof names / sizeof *names;
+    int n_layers = locus_tensors_by_layer(env, names, n_names) ? env->n_layer : 1;
     size_t n_bytes = sizeof(struct fire) + (size_t)n_layers * sizeof(struct fire_layer);
     struct fire *fire = calloc(1, n_bytes);
     if (!fire) return locus_fail_memory(error, n_bytes);

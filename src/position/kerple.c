@@ -12,6 +12,8 @@
 
 enum kind { KIND_LOG, KIND_POWER };
 
+static const char *const names[] = {"position_kerple.p", "position_kerple.a"};
+
 static double at_least(double value, double least)
 {
     return value >= least ? value : least;
@@ -32,9 +34,8 @@ static enum locus_status fill_layer(const struct locus_distance_table *table, in
     double eps = locus_position_number(spec, "eps");
     const float *ps, *as;
     enum locus_status status =
-        locus_tensor_find(&query, "position_kerple.p", 1, env->n_head, &ps, NULL, error);
-    if (!status)
-        status = locus_tensor_find(&query, "position_kerple.a", 1, env->n_head, &as, NULL, error);
+        locus_tensor_find(&query, names[0], 1, env->n_head, &ps, NULL, error);
+    if (!status) status = locus_tensor_find(&query, names[1], 1, env->n_head, &as, NULL, error);
     if (status) return status;
     for (int h = 0; h < env->n_head; h++) {
         double p = at_least((double)ps[h], eps), a = at_least((double)as[h], eps);
@@ -45,20 +46,10 @@ static enum locus_status fill_layer(const struct locus_distance_table *table, in
     return LOCUS_OK;
 }
 
-/* Whether any layer has parameters of its own. */
-static bool differs_by_layer(const struct locus_position_env *env)
-{
-    for (int layer = 0; layer < env->n_layer; layer++)
-        if (locus_tensor_exists_in(env, layer, "position_kerple.p") ||
-            locus_tensor_exists_in(env, layer, "position_kerple.a"))
-            return true;
-    return false;
-}
-
 static enum locus_status init_kerple(void **state, const struct locus_position_env *env,
                                      const struct locus_position_spec *spec, locus_error *error)
 {
-    int n_layers = differs_by_layer(env) ? env->n_layer : 1;
+    int n_layers = locus_tensors_by_layer(env, names, 2) ? env->n_layer : 1;
     enum locus_status status =
         locus_distance_create(state, n_layers, env->n_head, env->session_length, error);
     for (int layer = 0; !status && layer < n_layers; layer++)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "position/registry.h"
+#include "position/tensors.h"
 
 enum beyond { BEYOND_ERROR, BEYOND_CLAMP, BEYOND_WRAP, BEYOND_INTERPOLATE };
 
@@ -35,19 +36,15 @@ static int interpolated_positions(int n_rows, double factor)
 static enum locus_status init_learned(void **state, const struct locus_position_env *env,
                                       const struct locus_position_spec *spec, locus_error *error)
 {
+    const struct locus_tensor_query query = {env, "learned", LOCUS_WHOLE_MODEL};
     const char *name = "position_embd.weight";
-    int rows = 0, cols = 0, offset = locus_position_int(spec, "offset");
+    int rows, offset = locus_position_int(spec, "offset");
     enum beyond beyond = (enum beyond)locus_position_int(spec, "beyond");
     double factor = locus_position_number(spec, "factor");
-    const float *table = env->tensor ? env->tensor(env->source, name, &rows, &cols) : NULL;
-    if (!table)
-        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-                          "position learned: the checkpoint has no tensor %s [positions, %d]", name,
-                          env->n_embd);
-    if (cols != env->n_embd)
-        return locus_fail(error, LOCUS_ERROR_FORMAT,
-                          "position learned: %s is [%d, %d]; expected rows of the model's width %d",
-                          name, rows, cols, env->n_embd);
+    const float *table;
+    enum locus_status status =
+        locus_tensor_find(&query, name, LOCUS_ANY_ROWS, env->n_embd, &table, &rows, error);
+    if (status) return status;
     if (offset >= rows)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position learned: offset is %d; expected less than the %d rows of %s",
@@ -58,8 +55,8 @@ static enum locus_status init_learned(void **state, const struct locus_position_
                           factor);
     struct learned *learned = calloc(1, sizeof *learned);
     if (!learned) return locus_fail_memory(error, sizeof *learned);
-    *learned = (struct learned){table + (size_t)offset * (size_t)cols, rows - offset, cols, beyond,
-                                factor};
+    *learned = (struct learned){table + (size_t)offset * (size_t)env->n_embd, rows - offset,
+                                env->n_embd, beyond, factor};
     *state = learned;
     return LOCUS_OK;
 }
@@ -93,10 +90,9 @@ static int find_row(const struct learned *learned, int position, float *towards_
 static void embed(const void *state, const int32_t *tokens, float *x, int first_position, int n,
                   float *kept)
 {
-    (void)kept;
     const struct learned *learned = state;
     size_t n_embd = (size_t)learned->n_embd;
-    (void)tokens;
+    (void)tokens, (void)kept;
     for (int i = 0; i < n; i++, x += n_embd) {
         float t;
         const float *row =

@@ -88,11 +88,6 @@ static inline void locus_position_rotate(const struct locus_position *position, 
         scheme->rotate(position->state, layer, which, rows, n_heads, positions, n, reader);
 }
 
-static inline bool locus_position_has_bias(const struct locus_position *position)
-{
-    return position->spec.scheme->bias != NULL;
-}
-
 static inline void locus_position_bias(const struct locus_position *position, int layer, int head,
                                        const float *q, int q_position, int k_first,
                                        const int *k_positions, int n_k, float *scores,

@@ -1,13 +1,15 @@
-/* Scalings of rotary positions: see rope_scaling.h. L is the trained length, s the factor.
+/* Scalings of rotary positions: see rope_scaling.h. r is the rotary width, L the trained length, s
+ * the factor, n the text's length.
  *
  * linear    Chen et al., "Extending Context Window of Large Language Models via Positional
  *           Interpolation", arXiv 2306.15595, equation 4: theta / s
  * ntk       bloc97, "NTK-Aware Scaled RoPE" (2023), and YaRN's definition 1: base s^(r/(r-2))
- * dynamic   the same with s n/L - (s - 1) in place of s for n > L (Hugging Face's dynamic NTK;
- * YaRN, section 3.3) yarn      Peng et al., "YaRN: Efficient Context Window Extension", arXiv
- * 2309.00071, equations 19-23, with the rounded range of pairs of the authors' code llama3    Dubey
- * et al., "The Llama 3 Herd of Models", arXiv 2407.21783, as in Meta's code longrope  Ding et al.,
- * "LongRoPE", arXiv 2402.13753, as Phi-3 has it (arXiv 2404.14219)
+ * dynamic   the same with s n/L - (s - 1) in place of s for n > L: Hugging Face's dynamic NTK, and
+ *           YaRN, section 3.3
+ * yarn      Peng et al., "YaRN: Efficient Context Window Extension", arXiv 2309.00071, equations
+ *           19-23, with the rounded range of pairs of the authors' code
+ * llama3    Dubey et al., "The Llama 3 Herd of Models", arXiv 2407.21783, as in Meta's code
+ * longrope  Ding et al., "LongRoPE", arXiv 2402.13753, as Phi-3 has it (arXiv 2404.14219)
  */
 #include "position/rope_scaling.h"
 

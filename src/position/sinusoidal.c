@@ -107,11 +107,10 @@ static enum locus_status init_sinusoidal(void **state, const struct locus_positi
 static void embed(const void *state, const int32_t *tokens, float *x, int first_position, int n,
                   float *kept)
 {
-    (void)kept;
     const struct sinusoidal *sinusoidal = state;
     size_t n_embd = (size_t)sinusoidal->n_embd, count = (size_t)n * n_embd;
     const float *rows = sinusoidal->table + (size_t)first_position * n_embd;
-    (void)tokens;
+    (void)tokens, (void)kept;
     for (size_t i = 0; i < count; i++)
         x[i] += rows[i];
 }

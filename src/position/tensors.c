@@ -17,11 +17,16 @@ bool locus_tensor_exists(const struct locus_position_env *env, const char *name)
     return look_up(env, name, &rows, &cols) != NULL;
 }
 
-bool locus_tensor_exists_in(const struct locus_position_env *env, int layer, const char *name)
+bool locus_tensors_by_layer(const struct locus_position_env *env, const char *const *names,
+                            size_t n_names)
 {
     char of_layer[NAME_BYTES];
-    snprintf(of_layer, sizeof of_layer, "blk.%d.%s", layer, name);
-    return locus_tensor_exists(env, of_layer);
+    for (int layer = 0; layer < env->n_layer; layer++)
+        for (size_t i = 0; i < n_names; i++) {
+            snprintf(of_layer, sizeof of_layer, "blk.%d.%s", layer, names[i]);
+            if (locus_tensor_exists(env, of_layer)) return true;
+        }
+    return false;
 }
 
 enum locus_status locus_tensor_find(const struct locus_tensor_query *query, const char *name,

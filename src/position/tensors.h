@@ -24,8 +24,11 @@ enum locus_status locus_tensor_find(const struct locus_tensor_query *query, cons
                                     int rows, int cols, const float **values, int *n_rows,
                                     locus_error *error);
 
-/* Whether there is a tensor of that name, or of `blk.<layer>.<name>`, whatever its shape. */
+/* Whether there is a tensor of that name, whatever its shape. */
 bool locus_tensor_exists(const struct locus_position_env *env, const char *name);
-bool locus_tensor_exists_in(const struct locus_position_env *env, int layer, const char *name);
+
+/* Whether any layer has one of names[n_names] of its own, `blk.<layer>.<name>`. */
+bool locus_tensors_by_layer(const struct locus_position_env *env, const char *const *names,
+                            size_t n_names);
 
 #endif
