@@ -145,10 +145,14 @@ INLINE float largest_score(const float *scores, int first, int end, float max)
             float score = j >= first && j < end ? scores[j] : -INFINITY;
             largest[s] = score > largest[s] ? score : largest[s];
         }
-    for (int width = SUMS / 2; width > 0; width /= 2)
-        for (int s = 0; s < width; s++)
-            largest[s] = largest[s + width] > largest[s] ? largest[s + width] : largest[s];
-    return largest[0];
+    /* Which comes first doesn't matter; halves in arrays of their own stay in registers. */
+    float eight[SUMS / 2], four[SUMS / 4];
+    for (int s = 0; s < SUMS / 2; s++)
+        eight[s] = largest[s + SUMS / 2] > largest[s] ? largest[s + SUMS / 2] : largest[s];
+    for (int s = 0; s < SUMS / 4; s++)
+        four[s] = eight[s + SUMS / 4] > eight[s] ? eight[s + SUMS / 4] : eight[s];
+    float a = four[2] > four[0] ? four[2] : four[0], b = four[3] > four[1] ? four[3] : four[1];
+    return b > a ? b : a;
 }
 
 /* The running softmax of one row (Milakov and Gimelshein, 2018): scores become weights. A block
