@@ -14,6 +14,8 @@ here=$(cd "$(dirname "$0")" && pwd) || exit 1
 export LOCUS_TESTS_DIR=$here LOCUS_BUILD=$build LOCUS_PROGRAM=$build/locus
 export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+# More threads than free cores wait for each other: not by spinning.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 unset LOCUS_MODEL
 # Threads that wait asleep: tests use more of them than a busy machine has cores to spare.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}

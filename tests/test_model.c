@@ -285,7 +285,8 @@ enum { N_TOKENS = 9 };
 static float *run(const locus_model *model, size_t *n_bytes)
 {
     locus_error error = {0};
-    locus_session_params params = {.n_context = 32, .n_threads = 1, .cache_type = LOCUS_CACHE_F32};
+    locus_session_params params = {
+        .n_context = 32, .n_threads = 1, .cache_type = LOCUS_CACHE_F32, .kernels = "reference"};
     static const int32_t tokens[N_TOKENS] = {1, 260, 100, 269, 3, 17, 200, 5, 5};
     size_t n_vocab = (size_t)locus_model_info_get(model).n_vocab;
     *n_bytes = N_TOKENS * n_vocab * sizeof(float);

@@ -2,6 +2,8 @@
 #ifndef LOCUS_BASE_THREADS_H
 #define LOCUS_BASE_THREADS_H
 
+enum { LOCUS_MAX_THREADS = 1024 };
+
 /* Physical cores this process may use: within its affinity mask and its cgroup's CPU quota (rounded
  * up); at least 1. Without OpenMP always 1. */
 int locus_threads_default(void);

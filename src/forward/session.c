@@ -179,6 +179,10 @@ static enum locus_status check_params(const struct locus_session_params *params,
         if (counts[i].value < 0)
             return locus_fail(error, LOCUS_ERROR_ARGUMENT, "%s is %d, expected 0 or more",
                               counts[i].name, counts[i].value);
+    /* The thread library ends the process when it can't make as many as asked. */
+    if (params->n_threads > LOCUS_MAX_THREADS)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "n_threads is %d, expected 0 to %d",
+                          params->n_threads, LOCUS_MAX_THREADS);
     if ((int)params->cache_type < LOCUS_CACHE_AUTO || params->cache_type > LOCUS_CACHE_Q8_0)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT, "cache_type is %d, expected %d to %d",
                           (int)params->cache_type, LOCUS_CACHE_AUTO, LOCUS_CACHE_Q8_0);

@@ -10,7 +10,7 @@
 
 #include "kernels/quant.h"
 
-/* e^x within 1 ulp (2 where the result is subnormal); 0 below -104, infinite above 89; NaN for NaN.
+/* e^x within 1.01 ulp (2 where the result is subnormal); 0 below -104, infinite above 89; NaN for NaN.
  * x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial, 2^n in two factors that never leave the
  * range of the exponent. */
 static inline float locus_exp(float x)
@@ -48,7 +48,7 @@ static inline float locus_tanh(float x)
     return copysignf(magnitude < 0.625f ? near : far, x);
 }
 
-/* erfc(z) for z >= 0, relative error below 2e-6 (z^2's rounding) while it is normal:
+/* erfc(z) for z >= 0, relative error below 5e-6 (z^2's rounding) while it is normal:
  * e^(-z^2) times a polynomial in 1 / (1 + z/2). */
 static inline float locus_erfc_positive(float z)
 {

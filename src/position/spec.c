@@ -329,12 +329,18 @@ static void combine(struct locus_position_spec *spec, const struct assignment *o
                     const struct assignment *assignment)
 {
     int n = count_params(spec->scheme);
-    struct locus_position_spec defaults = *spec;
     if (assignment->inherit) apply(spec, owns, n);
     apply(spec, assignment, n);
+}
+
+/* Marks what a printed SPEC must name lest the checkpoint's own, or another model, change it. */
+static void mark_stated(struct locus_position_spec *spec,
+                        const struct locus_position_spec *defaults, const struct assignment *owns)
+{
+    int n = count_params(spec->scheme);
     for (int i = 0; i < n; i++) {
-        bool is_default = spec->values[i] == defaults.values[i];
-        bool owns_another = owns->given >> i & 1 && owns->values[i] != defaults.values[i];
+        bool is_default = spec->values[i] == defaults->values[i];
+        bool owns_another = owns->given >> i & 1 && owns->values[i] != defaults->values[i];
         if (is_default ? owns_another : is_model_value(spec->scheme->params[i].fallback))
             spec->stated |= (uint32_t)1 << i;
     }
@@ -375,8 +381,10 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
         find_scheme(spec_name(own), scheme) == resolved.scheme)
         status = read_own(&owns, own, assignment.inherit, resolved.scheme, error);
     if (status) return status;
+    const struct locus_position_spec defaults = resolved;
     combine(&resolved, &owns, &assignment);
     resolve_factor(&resolved, env);
+    mark_stated(&resolved, &defaults, &owns);
     *spec = resolved;
     return LOCUS_OK;
 }

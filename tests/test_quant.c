@@ -1,0 +1,301 @@
+/* Number formats: halves one by one, blocks by their definition, packed weights there and back, and
+ * plain C's matrix product against the chain that it is by definition.
+ */
+#include "kernels/quant.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/kernels.h"
+#include "testing.h"
+
+/* ---- halves -------------------------------------------------------------------------------- */
+
+/* A half by its definition. */
+static double half_value(uint16_t half)
+{
+    int exponent = half >> 10 & 31, mantissa = half & 1023;
+    double magnitude = exponent == 31 ? mantissa ? (double)NAN : (double)INFINITY
+                       : exponent     ? ldexp(1024 + mantissa, exponent - 25)
+                                      : ldexp(mantissa, -24);
+    return half & 0x8000 ? -magnitude : magnitude;
+}
+
+START_TEST(every_half_is_the_float_it_says)
+{
+    for (uint32_t half = 0; half < 0x10000; half++) {
+        float got = locus_half_to_float((uint16_t)half);
+        double wanted = half_value((uint16_t)half);
+        if (isnan(wanted))
+            ck_assert_msg(isnan(got), "%04x", half);
+        else
+            ck_assert_msg((double)got == wanted && !signbit(got) == !(half & 0x8000), "%04x", half);
+        uint16_t back = locus_float_to_half(got);
+        ck_assert_msg(isnan(got) ? isnan(locus_half_to_float(back)) : back == half, "%04x", half);
+    }
+}
+END_TEST
+
+/* Between two neighbours: the nearer, and half-way the even one. */
+START_TEST(floats_become_the_nearest_half)
+{
+    for (uint16_t half = 0; half < 0x7C00; half++) {
+        uint16_t next = (uint16_t)(half + 1), even = half & 1 ? next : half;
+        double above = next == 0x7C00 ? 65536 : half_value(next);
+        float middle = (float)((half_value(half) + above) / 2);
+        const struct {
+            float value;
+            uint16_t wanted;
+        } cases[] = {
+            {middle, even}, {nextafterf(middle, 0), half}, {nextafterf(middle, INFINITY), next}};
+        for (int i = 0; i < 3; i++) {
+            ck_assert_msg(locus_float_to_half(cases[i].value) == cases[i].wanted, "%.9g",
+                          (double)cases[i].value);
+            ck_assert(locus_float_to_half(-cases[i].value) == (cases[i].wanted | 0x8000));
+        }
+    }
+    ck_assert_uint_eq(locus_float_to_half(1e30F), 0x7C00);
+    ck_assert_uint_eq(locus_float_to_half(-INFINITY), 0xFC00);
+    ck_assert_uint_eq(locus_float_to_half(1e-30F), 0);
+    ck_assert_uint_eq(locus_float_to_half(-1e-45F), 0x8000);
+    ck_assert(isnan(locus_half_to_float(locus_float_to_half(locus_float_of(0x7F800001)))));
+}
+END_TEST
+
+START_TEST(every_bfloat_is_the_upper_half_of_a_float)
+{
+    for (uint32_t bfloat = 0; bfloat < 0x10000; bfloat++)
+        ck_assert_uint_eq(locus_bits_of(locus_bfloat_to_float((uint16_t)bfloat)), bfloat << 16);
+}
+END_TEST
+
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+static uint64_t random_state = 1;
+
+static uint32_t draw(void)
+{
+    random_state = random_state * 6364136223846793005U + 1442695040888963407U;
+    return (uint32_t)(random_state >> 32);
+}
+
+static float draw_float(void)
+{
+    return (float)(int32_t)draw() * 0x1p-30F;
+}
+
+START_TEST(blocks_are_scaled_integers)
+{
+    struct locus_q8_0 q8 = {.scale = locus_float_to_half(0.25F)};
+    struct locus_q4_0 q4 = {.scale = locus_float_to_half(-0.5F)};
+    float out[LOCUS_BLOCK];
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        q8.q[i] = (int8_t)(i * 8 - 128);
+    for (int i = 0; i < LOCUS_BLOCK / 2; i++)
+        q4.q[i] = (uint8_t)(i | (15 - i) << 4);
+    locus_dequantize_row(out, &q8, LOCUS_Q8_0, LOCUS_BLOCK);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        ck_assert(out[i] == (float)(i * 8 - 128) / 4);
+    locus_dequantize_row(out, &q4, LOCUS_Q4_0, LOCUS_BLOCK);
+    for (int i = 0; i < LOCUS_BLOCK / 2; i++) {
+        ck_assert(out[i] == (float)(i - 8) / -2);
+        ck_assert(out[i + LOCUS_BLOCK / 2] == (float)(7 - i) / -2);
+    }
+}
+END_TEST
+
+/* The rule of quant.h, in the plainest way. */
+static void check_block(const float *x)
+{
+    int8_t q[LOCUS_BLOCK];
+    float scale = locus_quantize_block(q, x), largest = 0;
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+    float inverse = 127 / largest;
+    bool none = !isfinite(inverse);
+    ck_assert(scale == (none ? 0 : largest / 127));
+    for (int i = 0; i < LOCUS_BLOCK; i++) {
+        float wanted = none ? 0 : rintf(x[i] * inverse);
+        ck_assert_msg((float)q[i] == wanted, "%.9g of %.9g is %d, expected %g", (double)x[i],
+                      (double)largest, q[i], (double)wanted);
+    }
+}
+
+START_TEST(activations_are_quantised_by_one_exact_rule)
+{
+    float x[LOCUS_BLOCK];
+    for (int round = 0; round < 20000; round++) {
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            x[i] = ldexpf(draw_float(), round % 270 - 148);
+        check_block(x);
+        x[0] = 127; /* whole numbers and a half: ties */
+        for (int i = 1; i < LOCUS_BLOCK; i++)
+            x[i] = (float)(int)(draw() % 253) / 2 - 63;
+        check_block(x);
+    }
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        x[i] = 0;
+    check_block(x);
+    x[3] = 1e-45F;
+    check_block(x);
+    x[3] = 3.4e38F;
+    check_block(x);
+}
+END_TEST
+
+START_TEST(activations_that_are_no_numbers_are_carried_by_the_scale)
+{
+    int8_t q[LOCUS_BLOCK];
+    float x[LOCUS_BLOCK] = {1, -INFINITY, 3};
+    ck_assert(isinf(locus_quantize_block(q, x)));
+    x[30] = NAN;
+    ck_assert(isnan(locus_quantize_block(q, x)));
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        ck_assert_int_eq(q[i], 0);
+}
+END_TEST
+
+/* ---- packed weights ------------------------------------------------------------------------ */
+
+static const enum locus_tensor_type types[] = {LOCUS_F32, LOCUS_F16, LOCUS_BF16, LOCUS_Q8_0,
+                                               LOCUS_Q4_0};
+enum { N_TYPES = 5, ROWS = 96, COLS = 64 };
+
+struct matrix {
+    enum locus_tensor_type type;
+    size_t row_bytes;
+    unsigned char *stored;
+    float values[ROWS * COLS];
+};
+
+static struct matrix *new_matrix(enum locus_tensor_type type)
+{
+    const struct locus_tensor_type_info *info = locus_tensor_type_find((uint32_t)type);
+    struct matrix *matrix = calloc(1, sizeof *matrix);
+    ck_assert_ptr_nonnull(matrix);
+    matrix->type = type;
+    matrix->row_bytes = (size_t)(COLS / info->block_values * info->block_bytes);
+    matrix->stored = calloc(ROWS, matrix->row_bytes);
+    ck_assert_ptr_nonnull(matrix->stored);
+    for (int i = 0; i < ROWS * COLS; i++)
+        matrix->values[i] = draw_float();
+    for (size_t r = 0; r < ROWS; r++) {
+        unsigned char *row = matrix->stored + r * matrix->row_bytes;
+        locus_encode_row(row, type, matrix->values + r * COLS, COLS);
+        locus_dequantize_row(matrix->values + r * COLS, row, type, COLS);
+    }
+    return matrix;
+}
+
+static void free_matrix(struct matrix *matrix)
+{
+    free(matrix->stored);
+    free(matrix);
+}
+
+static struct locus_weight pack(const struct matrix *matrix, int rows, int first, int group,
+                                int stride)
+{
+    struct locus_weight weight;
+    locus_error error = {0};
+    struct locus_row_source source = {matrix->stored, first, group, stride};
+    ck_assert_msg(!locus_weight_pack(&weight, matrix->type, rows, COLS, source, 2, &error), "%s",
+                  error.message);
+    return weight;
+}
+
+START_TEST(packed_rows_come_back)
+{
+    static const struct {
+        int rows, first, group, stride;
+    } sources[] = {{ROWS, 0, ROWS, ROWS}, {1, 5, 1, 1},    {33, 60, 33, 33},
+                   {32, 8, 8, 24},        {31, 0, 31, 31}, {12, 16, 4, 12}};
+    struct matrix *matrix = new_matrix(types[_i]);
+    for (size_t s = 0; s < sizeof sources / sizeof *sources; s++) {
+        const int rows = sources[s].rows, group = sources[s].group;
+        struct locus_weight weight = pack(matrix, rows, sources[s].first, group, sources[s].stride);
+        for (int r = 0; r < rows; r++) {
+            float row[COLS];
+            int stored = sources[s].first + r / group * sources[s].stride + r % group;
+            locus_weight_row(&weight, r, row);
+            ck_assert_msg(!memcmp(row, matrix->values + (size_t)stored * COLS, sizeof row),
+                          "source %zu, row %d", s, r);
+        }
+        locus_weight_free(&weight);
+    }
+    free_matrix(matrix);
+}
+END_TEST
+
+/* One output by its definition: a chain of multiply-adds along the columns; of quantised weights
+ * one a block, of an exact integer dot and the product of both scales. */
+static float chain_of(const struct matrix *matrix, int row, const float *x)
+{
+    const unsigned char *stored = matrix->stored + (size_t)row * matrix->row_bytes;
+    const float *values = matrix->values + (size_t)row * COLS;
+    float chain = 0;
+    for (int c = 0; c < COLS && !locus_is_quantised(matrix->type); c++)
+        chain = fmaf(x[c], values[c], chain);
+    for (int b = 0; b < COLS / LOCUS_BLOCK && locus_is_quantised(matrix->type); b++) {
+        int8_t q[LOCUS_BLOCK];
+        float in_scale = locus_quantize_block(q, x + b * LOCUS_BLOCK);
+        uint16_t half;
+        memcpy(&half, stored + (matrix->type == LOCUS_Q8_0 ? 34 : 18) * b, sizeof half);
+        float scale = locus_half_to_float(half);
+        int dot = 0;
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            dot += q[i] * (int)rintf(values[b * LOCUS_BLOCK + i] / scale);
+        chain = fmaf((float)dot, scale * in_scale, chain);
+    }
+    return chain;
+}
+
+/* n = 5 rows: a tile of four and one more. */
+START_TEST(plain_products_are_chains)
+{
+    enum { N = 5 };
+    struct matrix *matrix = new_matrix(types[_i]);
+    struct locus_weight weight = pack(matrix, ROWS, 0, ROWS, ROWS);
+    const struct locus_kernels *kernels = locus_kernels_find("reference", NULL);
+    struct locus_activation_block *blocks = calloc(N * COLS / LOCUS_BLOCK, sizeof *blocks);
+    float x[N * COLS], bias[ROWS], out[N * ROWS], before[N * ROWS];
+    ck_assert_ptr_nonnull(blocks);
+    for (int i = 0; i < N * COLS; i++)
+        x[i] = draw_float();
+    for (int i = 0; i < N * ROWS; i++)
+        out[i] = before[i] = draw_float();
+    for (int r = 0; r < ROWS; r++)
+        bias[r] = draw_float();
+    for (int i = 0; i < N; i++)
+        kernels->quantize(blocks + i * (COLS / LOCUS_BLOCK), x + i * COLS, COLS);
+    struct locus_matmul op = {
+        .out = out, .in = {x, blocks}, .weight = &weight, .bias = bias, .n = N, .add = true};
+    for (int thread = 0; thread < 3; thread++)
+        kernels->matmul(&op, thread, 3);
+    for (int i = 0; i < N; i++)
+        for (int r = 0; r < ROWS; r++) {
+            float wanted = before[i * ROWS + r] + (chain_of(matrix, r, x + i * COLS) + bias[r]);
+            ck_assert_msg(out[i * ROWS + r] == wanted, "row %d of %d: %.9g, expected %.9g", r, i,
+                          (double)out[i * ROWS + r], (double)wanted);
+        }
+    free(blocks);
+    locus_weight_free(&weight);
+    free_matrix(matrix);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("quant");
+    TCase *tests = tcase_create("quant");
+    tcase_add_test(tests, every_half_is_the_float_it_says);
+    tcase_add_test(tests, floats_become_the_nearest_half);
+    tcase_add_test(tests, every_bfloat_is_the_upper_half_of_a_float);
+    tcase_add_test(tests, blocks_are_scaled_integers);
+    tcase_add_test(tests, activations_are_quantised_by_one_exact_rule);
+    tcase_add_test(tests, activations_that_are_no_numbers_are_carried_by_the_scale);
+    tcase_add_loop_test(tests, packed_rows_come_back, 0, N_TYPES);
+    tcase_add_loop_test(tests, plain_products_are_chains, 0, N_TYPES);
+    suite_add_tcase(suite, tests);
+    return testing_run(suite);
+}

@@ -1,0 +1,385 @@
+/* Sessions: the same bits however a text is cut, whatever the threads, batch and kernel set, for
+ * every golden model, cache and weight type; and what a session refuses.
+ */
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "kernels/kernels.h"
+#include "testing.h"
+#include "variant.h"
+
+enum { MOST = 80 }; /* tokens of a text: more than a block of 64 keys */
+
+static const char *const goldens[] = {"gpt2-learned",  "gpt1-postnorm",    "gptneo-local",
+                                      "opt-relu",      "xglm-sinusoidal",  "llama-half",
+                                      "neox-parallel", "gptj-parallel",    "bloom-alibi",
+                                      "mpt-alibi",     "llama-sinusoidal", "llama-none"};
+enum { N_GOLDENS = sizeof goldens / sizeof *goldens };
+
+static const enum locus_tensor_type weight_types[] = {LOCUS_F32, LOCUS_F16, LOCUS_BF16, LOCUS_Q8_0,
+                                                      LOCUS_Q4_0};
+enum { N_TYPES = sizeof weight_types / sizeof *weight_types };
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+struct text {
+    locus_model *model;
+    int32_t tokens[MOST];
+    int n, n_vocab;
+};
+
+static struct text open_text(const char *path)
+{
+    locus_error error = {0};
+    struct text text = {.model = locus_model_open(path, &error)};
+    ck_assert_msg(text.model != NULL, "%s", error.message);
+    locus_model_info info = locus_model_info_get(text.model);
+    text.n_vocab = info.n_vocab;
+    text.n = info.trained_length < MOST ? info.trained_length : MOST;
+    for (int i = 0; i < text.n; i++)
+        text.tokens[i] = (7 * i + i * i) % info.n_vocab;
+    return text;
+}
+
+static struct text open_hostile(enum locus_tensor_type type)
+{
+    struct variant *variant = variant_begin(NULL);
+    variant_convert(variant, type);
+    return open_text(variant_finish(variant));
+}
+
+static locus_session *open_session(const struct text *text, locus_session_params params)
+{
+    locus_error error = {0};
+    if (!params.n_threads) params.n_threads = 1;
+    locus_session *session = locus_session_create(text->model, &params, &error);
+    ck_assert_msg(session != NULL, "%s", error.message);
+    return session;
+}
+
+/* Tokens first .. end-1 in calls of `step`, all rows of logits into rows[n, n_vocab]. */
+static void eval(locus_session *session, const struct text *text, int first, int end, int step,
+                 float *rows)
+{
+    locus_error error = {0};
+    for (int at = first, n; at < end; at += n) {
+        n = end - at < step ? end - at : step;
+        enum locus_status status = locus_session_eval(
+            session, text->tokens + at, n, rows + (size_t)at * (size_t)text->n_vocab, n, &error);
+        ck_assert_msg(status == LOCUS_OK, "%s", error.message);
+    }
+    ck_assert_int_eq(locus_session_length(session), end);
+}
+
+static size_t rows_bytes(const struct text *text, int n)
+{
+    return (size_t)n * (size_t)text->n_vocab * sizeof(float);
+}
+
+static float *new_rows(const struct text *text)
+{
+    float *rows = calloc(1, rows_bytes(text, text->n));
+    ck_assert_ptr_nonnull(rows);
+    return rows;
+}
+
+static void check_same(const struct text *text, const float *rows, const float *wanted,
+                       const char *what)
+{
+    size_t n = (size_t)text->n_vocab;
+    for (int i = 0; i < text->n; i++)
+        ck_assert_msg(!memcmp(rows + (size_t)i * n, wanted + (size_t)i * n, rows_bytes(text, 1)),
+                      "%s: row %d differs", what, i);
+}
+
+/* ---- the same bits ------------------------------------------------------------------------- */
+
+static void check_cut(const struct text *text, locus_session_params params, int step,
+                      const float *wanted, const char *what)
+{
+    float *rows = new_rows(text);
+    locus_session *session = open_session(text, params);
+    eval(session, text, 0, text->n, step, rows);
+    check_same(text, rows, wanted, what);
+    locus_session_free(session);
+    free(rows);
+}
+
+/* After a rewind to any place, what comes next is as if nothing else had been there. */
+static void check_rewinds(const struct text *text, locus_session_params params, const float *wanted)
+{
+    float *rows = new_rows(text);
+    locus_session *session = open_session(text, params);
+    const int places[] = {text->n - 1, text->n / 2, 17, 3, 0};
+    eval(session, text, 0, text->n, text->n, rows);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        int place = places[i] < text->n ? places[i] : 0;
+        ck_assert_int_eq(locus_session_rewind(session, place, NULL), LOCUS_OK);
+        /* Something else first, to be forgotten. */
+        const int32_t others[] = {1, 1};
+        int n_others = text->n - place < 2 ? text->n - place : 2;
+        ck_assert_int_eq(locus_session_eval(session, others, n_others, NULL, 0, NULL), LOCUS_OK);
+        ck_assert_int_eq(locus_session_rewind(session, place, NULL), LOCUS_OK);
+        memset(rows + (size_t)place * (size_t)text->n_vocab, 0, rows_bytes(text, text->n - place));
+        eval(session, text, place, text->n, 11, rows);
+        check_same(text, rows, wanted, "rewind");
+    }
+    locus_session_free(session);
+    free(rows);
+}
+
+/* Rows asked for are the last; none asked for still leaves the last one's. */
+static void check_rows(const struct text *text, locus_session_params params, const float *wanted)
+{
+    const int counts[] = {0, 1, 2, 9, text->n};
+    float *rows = new_rows(text);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        locus_session *session = open_session(text, params);
+        int n = counts[i];
+        ck_assert_int_eq(
+            locus_session_eval(session, text->tokens, text->n, n ? rows : NULL, n, NULL), LOCUS_OK);
+        ck_assert(!memcmp(rows, wanted + (size_t)(text->n - n) * (size_t)text->n_vocab,
+                          rows_bytes(text, n)));
+        ck_assert(!memcmp(locus_session_logits(session),
+                          wanted + (size_t)(text->n - 1) * (size_t)text->n_vocab,
+                          rows_bytes(text, 1)));
+        locus_session_free(session);
+    }
+    free(rows);
+}
+
+static void check_model(const struct text *text, enum locus_cache_type cache_type, bool all_sets)
+{
+    locus_session_params params = {.n_context = text->n, .cache_type = cache_type};
+    float *wanted = new_rows(text);
+    locus_session *session = open_session(text, params);
+    eval(session, text, 0, text->n, text->n, wanted);
+    locus_session_free(session);
+    check_cut(text, params, 1, wanted, "token by token");
+    check_cut(text, params, 13, wanted, "in calls of 13");
+    check_rewinds(text, params, wanted);
+    check_rows(text, params, wanted);
+    const int batches[] = {1, 7, 512};
+    for (int i = 0; i < 3; i++) {
+        params.n_batch = batches[i];
+        params.n_threads = i + 1;
+        check_cut(text, params, text->n, wanted, "another batch, more threads");
+    }
+    params.n_threads = 0;
+    const struct locus_kernels *kernels;
+    for (int i = 0; all_sets && (kernels = locus_kernels_at(i)); i++) {
+        params.kernels = kernels->name;
+        check_cut(text, params, text->n, wanted, kernels->name);
+        check_cut(text, params, 1, wanted, kernels->name);
+    }
+    free(wanted);
+}
+
+START_TEST(golden_models_keep_their_bits)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.gguf", goldens[_i]);
+    struct text text = open_text(testing_golden(name));
+    ck_assert_int_ge(text.n, 32);
+    check_model(&text, LOCUS_CACHE_F32, true);
+    check_model(&text, LOCUS_CACHE_F16, true);
+    check_model(&text, LOCUS_CACHE_Q8_0, true);
+    locus_model_free(text.model);
+}
+END_TEST
+
+/* BF16's own instructions round in a way of their own: its bits are a kernel set's. */
+START_TEST(every_weight_type_keeps_its_bits)
+{
+    enum locus_tensor_type type = weight_types[_i];
+    struct text text = open_hostile(type);
+    check_model(&text, LOCUS_CACHE_AUTO, type != LOCUS_BF16);
+    check_model(&text, LOCUS_CACHE_Q8_0, type != LOCUS_BF16);
+    locus_model_free(text.model);
+}
+END_TEST
+
+/* ---- several sessions ---------------------------------------------------------------------- */
+
+struct job {
+    const struct text *text;
+    const float *wanted;
+    bool same;
+};
+
+static void *run_job(void *context)
+{
+    struct job *job = context;
+    float *rows = calloc(1, rows_bytes(job->text, job->text->n));
+    job->same = rows != NULL;
+    for (int round = 0; round < 3 && job->same; round++) {
+        locus_session_params params = {.n_context = job->text->n, .n_threads = 1, .n_batch = 5};
+        locus_session *session = locus_session_create(job->text->model, &params, NULL);
+        job->same = session &&
+                    !locus_session_eval(session, job->text->tokens, job->text->n, rows,
+                                        job->text->n, NULL) &&
+                    !memcmp(rows, job->wanted, rows_bytes(job->text, job->text->n));
+        locus_session_free(session);
+    }
+    free(rows);
+    return NULL;
+}
+
+START_TEST(threads_share_a_model)
+{
+    enum { N = 4 };
+    struct text text = open_hostile(LOCUS_Q8_0);
+    float *wanted = new_rows(&text);
+    locus_session *session = open_session(&text, (locus_session_params){.n_context = text.n});
+    eval(session, &text, 0, text.n, text.n, wanted);
+    pthread_t threads[N];
+    struct job jobs[N];
+    for (int i = 0; i < N; i++) {
+        jobs[i] = (struct job){&text, wanted, false};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, run_job, &jobs[i]), 0);
+    }
+    for (int i = 0; i < N; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert(jobs[i].same);
+    }
+    locus_session_free(session);
+    free(wanted);
+    locus_model_free(text.model);
+}
+END_TEST
+
+/* ---- what a session says of itself --------------------------------------------------------- */
+
+START_TEST(defaults_are_the_models)
+{
+    struct text text = open_hostile(LOCUS_F32), halves = open_hostile(LOCUS_F16);
+    locus_session *session = locus_session_create(text.model, NULL, NULL);
+    ck_assert_ptr_nonnull(session);
+    ck_assert_int_eq(locus_session_capacity(session), 64);
+    ck_assert_int_eq(locus_session_length(session), 0);
+    ck_assert_int_eq(locus_session_n_threads(session), locus_threads_default());
+    ck_assert_str_eq(locus_session_position(session), "rope:pairs=adjacent,dim=8,base=10000");
+    ck_assert_str_eq(locus_session_kernels(session), locus_kernels_at(0)->name);
+    ck_assert_int_eq(locus_session_cache_type(session), LOCUS_CACHE_F32);
+    for (int i = 0; i < text.n_vocab; i++)
+        ck_assert(locus_session_logits(session)[i] == 0);
+    locus_session_free(session);
+    session = locus_session_create(halves.model, NULL, NULL);
+    ck_assert_int_eq(locus_session_cache_type(session), LOCUS_CACHE_F16);
+    locus_session_free(session);
+    locus_session_free(NULL);
+    locus_model_free(text.model);
+    locus_model_free(halves.model);
+}
+END_TEST
+
+/* ---- refusals ------------------------------------------------------------------------------ */
+
+static void refuse(const struct text *text, locus_session_params params, const char *says)
+{
+    locus_error error = {0};
+    ck_assert_ptr_null(locus_session_create(text->model, &params, NULL));
+    ck_assert_ptr_null(locus_session_create(text->model, &params, &error));
+    ck_assert_int_ne(error.status, LOCUS_OK);
+    ck_assert_msg(strstr(error.message, says) != NULL, "no \"%s\": %s", says, error.message);
+}
+
+START_TEST(senseless_parameters_are_refused)
+{
+    struct text text = open_hostile(LOCUS_F32);
+    refuse(&text, (locus_session_params){.n_context = -1}, "n_context is -1, expected 0 or more");
+    refuse(&text, (locus_session_params){.n_batch = -1}, "n_batch is -1");
+    refuse(&text, (locus_session_params){.n_threads = -2}, "n_threads is -2");
+    refuse(&text, (locus_session_params){.n_threads = INT_MAX}, "n_threads is 2147483647");
+    refuse(&text, (locus_session_params){.first_position = -1}, "first_position is -1");
+    refuse(&text, (locus_session_params){.cache_type = (enum locus_cache_type)9},
+           "cache_type is 9");
+    refuse(&text, (locus_session_params){.kernels = "sse"}, "kernels \"sse\"");
+    refuse(&text, (locus_session_params){.position = "rope:bsae=1"}, "nearest is 'base'");
+    refuse(&text, (locus_session_params){.position = "learned"}, "position_embd.weight");
+    refuse(&text, (locus_session_params){.n_context = INT_MAX}, "2147483647 positions");
+    refuse(&text, (locus_session_params){.n_context = 9, .first_position = INT_MAX}, "positions");
+    locus_error error = {.message = "untouched"};
+    ck_assert_ptr_null(locus_session_create(NULL, NULL, &error));
+    ck_assert_str_eq(error.message, "untouched");
+    locus_model_free(text.model);
+}
+END_TEST
+
+START_TEST(context_past_a_table_is_refused_or_cut)
+{
+    struct text text = open_text(testing_golden("gpt2-learned.gguf"));
+    locus_session *session = open_session(&text, (locus_session_params){0});
+    int rows = locus_session_capacity(session);
+    locus_session_free(session);
+    char says[64];
+    snprintf(says, sizeof says, "%d positions, the session needs %d", rows, rows + 1);
+    refuse(&text, (locus_session_params){.n_context = rows + 1}, says);
+    session = open_session(&text, (locus_session_params){.first_position = 5});
+    ck_assert_int_eq(locus_session_capacity(session), rows - 5);
+    locus_session_free(session);
+    refuse(&text, (locus_session_params){.first_position = rows}, "the session needs");
+    locus_model_free(text.model);
+}
+END_TEST
+
+static void refuse_eval(locus_session *session, const int32_t *tokens, int n, float *logits,
+                        int n_rows, const char *says)
+{
+    locus_error error = {0};
+    int length = locus_session_length(session);
+    ck_assert_int_ne(locus_session_eval(session, tokens, n, logits, n_rows, &error), LOCUS_OK);
+    ck_assert_int_ne(locus_session_eval(session, tokens, n, logits, n_rows, NULL), LOCUS_OK);
+    ck_assert_msg(strstr(error.message, says) != NULL, "no \"%s\": %s", says, error.message);
+    ck_assert_int_eq(locus_session_length(session), length);
+}
+
+START_TEST(failed_calls_leave_the_session_as_it_was)
+{
+    struct text text = open_hostile(LOCUS_F32);
+    float *wanted = new_rows(&text), *rows = new_rows(&text);
+    locus_session *session = open_session(&text, (locus_session_params){.n_context = text.n});
+    eval(session, &text, 0, text.n, text.n, wanted);
+    ck_assert_int_eq(locus_session_rewind(session, 0, NULL), LOCUS_OK);
+    eval(session, &text, 0, 9, 9, rows);
+    const int32_t wrong[] = {1, 2, text.n_vocab}, negative[] = {-1};
+    refuse_eval(session, wrong, 3, NULL, 0, "token 2 is 271, expected 0 to 270");
+    refuse_eval(session, negative, 1, NULL, 0, "token 0 is -1");
+    refuse_eval(session, wrong, 0, NULL, 0, "eval of 0 tokens");
+    refuse_eval(session, wrong, -1, NULL, 0, "eval of -1 tokens");
+    refuse_eval(session, NULL, 1, NULL, 0, "eval of 1 tokens");
+    refuse_eval(session, wrong, 2, rows, 3, "with 3 rows");
+    refuse_eval(session, wrong, 2, rows, -1, "with -1 rows");
+    refuse_eval(session, wrong, 2, NULL, 1, "with 1 rows");
+    refuse_eval(session, text.tokens, text.n, NULL, 0, "9 tokens held and 64 more");
+    locus_error error = {0};
+    ck_assert_int_ne(locus_session_rewind(session, 10, &error), LOCUS_OK);
+    ck_assert_ptr_nonnull(strstr(error.message, "rewind to 10"));
+    ck_assert_int_ne(locus_session_rewind(session, -1, &error), LOCUS_OK);
+    eval(session, &text, 9, text.n, 5, rows);
+    check_same(&text, rows, wanted, "after failures");
+    locus_session_free(session);
+    free(wanted);
+    free(rows);
+    locus_model_free(text.model);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("session");
+    TCase *tests = tcase_create("session");
+    tcase_add_loop_test(tests, golden_models_keep_their_bits, 0, N_GOLDENS);
+    tcase_add_loop_test(tests, every_weight_type_keeps_its_bits, 0, N_TYPES);
+    tcase_add_test(tests, threads_share_a_model);
+    tcase_add_test(tests, defaults_are_the_models);
+    tcase_add_test(tests, senseless_parameters_are_refused);
+    tcase_add_test(tests, context_past_a_table_is_refused_or_cut);
+    tcase_add_test(tests, failed_calls_leave_the_session_as_it_was);
+    suite_add_tcase(suite, tests);
+    return testing_run(suite);
+}
