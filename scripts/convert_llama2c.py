@@ -9,6 +9,7 @@ llama2.c rotates adjacent pairs, as GGUF's llama files do, so no weight is permu
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -113,15 +114,17 @@ def read_model(path: Path) -> tuple[Config, list[Tensor]]:
     """The configuration and the tensors, mapped, not read."""
     with path.open("rb") as file:
         config, version, offset = read_header(path, file.read(HEADER_BYTES_V1))
-    parts: list[tuple[str | None, tuple[int, ...], int]] = []
-    end = offset
-    for name, shape in layout(config, version):
-        for i in range(config.n_layer if name and "{}" in name else 1):
-            parts.append((name and name.format(i), shape, end))
-            end += 4 * int(np.prod(shape, dtype=object))
-    size = path.stat().st_size
+    spans = [
+        (name, shape, config.n_layer if name and "{}" in name else 1, 4 * math.prod(shape))
+        for name, shape in layout(config, version)
+    ]
+    size, end = path.stat().st_size, offset + sum(n * n_bytes for _, _, n, n_bytes in spans)
     if size != end:
         raise Failure(f"{path}: {size} bytes, but its header makes {end} (format {version})")
+    parts: list[tuple[str | None, tuple[int, ...], int]] = []
+    for name, shape, n, n_bytes in spans:
+        parts += [(name and name.format(i), shape, offset + i * n_bytes) for i in range(n)]
+        offset += n * n_bytes
     mapped = np.memmap(path, dtype=np.uint8, mode="r")
 
     def reader(shape: tuple[int, ...], start: int) -> np.ndarray:

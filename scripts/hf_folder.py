@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ from typing import Any
 from checkpoint import CONTROL, NORMAL, UNUSED, USER_DEFINED, Failure, Value
 
 import numpy as np  # isort: skip (checkpoint says what to install when it is missing)
-import safetensors  # isort: skip
+
+try:
+    import safetensors
+except ImportError as missing:
+    sys.exit(f"error: {missing}; scripts/setup.sh python installs what is needed in .venv")
 
 Read = Callable[[], np.ndarray]
 
@@ -24,7 +29,7 @@ END_OF_TEXT = "<|endoftext|>"
 def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # not UTF-8, or not JSON
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested without end
         raise Failure(f"{path}: not JSON: {error}") from None
     if not isinstance(value, dict):
         raise Failure(f"{path}: an object is expected, not a {type(value).__name__}")
@@ -190,7 +195,9 @@ def byte_level_bpe(folder: Path, config: Config, n_vocab: int) -> dict[str, Valu
     by_id: dict[int, str] = {}
     for token, i in [*vocab.items(), *((token, i) for token, (i, _) in added.items())]:
         if not isinstance(i, int) or not 0 <= i < n_vocab:
-            raise Failure(f"{folder}: token {token!r} has id {i}, but the model has {n_vocab} ids")
+            raise Failure(
+                f"{folder}: token {token!r} has id {i!r}, but the model has {n_vocab} ids"
+            )
         if by_id.setdefault(i, token) != token:
             raise Failure(f"{folder}: tokens {by_id[i]!r} and {token!r} both have id {i}")
     kinds = {i: CONTROL if special else USER_DEFINED for i, special in added.values()}
@@ -232,7 +239,7 @@ def from_tokenizer_json(path: Path) -> Vocabulary:
             for token in data.get("added_tokens") or []
         }
         return dict(model["vocab"]), merges, added
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise Failure(f"{path}: not a tokenizer of the tokenizers library ({error})") from None
 
 

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The converters: every published shape of one model gives one file, and the program reads it; wrong
+# input is refused in one line. Needs Python with numpy, gguf and safetensors; torch adds pickles.
+set -u
+# shellcheck source=tests/cli_testing.sh
+. "$(dirname "${BASH_SOURCE[0]}")/cli_testing.sh"
+
+if ! "$python" -c 'import gguf, numpy, safetensors' 2>/dev/null; then
+    skip "the converters (scripts/setup.sh python)"
+    exit 0
+fi
+mkdir "$folder/cases"
+cases=("$here/convert_cases.py" "$folder/cases")
+[ -z "${LOCUS_TEST_DATA:-}" ] || cases+=("$LOCUS_TEST_DATA")
+"$python" "${cases[@]}" >"$out" 2>"$err"
+status=$?
+cat "$out"
+check "the cases of the converters" done_with 0
+tiny=$folder/cases/gpt2.gguf
+
+check "a converted GPT-2 is described" succeeds inspect -m "$tiny"
+check "its family is named" prints 'gpt2'
+check "it runs" succeeds generate -m "$tiny" -p "hello" -n 8 --temperature 0 --ignore-eos -q
+run tokenize -m "$tiny" --ids -p "hello hello<|endoftext|>"
+check "its tokenizer merges" prints '(^|[^0-9])259[^0-9]+260'
+check "end of text is text" is "$(grep -c 261 "$out")" 0
+
+# The script itself: exit status and one line.
+"$python" "$root/scripts/convert_hf.py" "$folder" -o "$folder/x.gguf" >"$out" 2>"$err"
+status=$?
+check "a folder without a model" done_with 1
+check "is refused in one line" is "$(wc -l <"$err")" 1
+check "that names the script" says '^convert_hf.py: error: .*no config.json'
+check "and leaves no file" test ! -e "$folder/x.gguf"
+report
