@@ -198,7 +198,8 @@ static struct locus_weight pack(const struct matrix *matrix, int rows, int first
 {
     struct locus_weight weight;
     locus_error error = {0};
-    struct locus_row_source source = {matrix->stored, first, group, stride};
+    struct locus_row_source source = {
+        .data = matrix->stored, .first = first, .group = group, .stride = stride};
     ck_assert_msg(!locus_weight_pack(&weight, matrix->type, rows, COLS, source, 2, &error), "%s",
                   error.message);
     return weight;
