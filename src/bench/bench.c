@@ -2,16 +2,9 @@
 #include "bench/bench.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "forward/session.h"
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* ---- what a token costs ------------------------------------------------------------------- */
 
@@ -98,10 +91,10 @@ static enum locus_status time_tokens(locus_session *session, const int32_t *toke
                                      int n_depth, double *rate, locus_error *error)
 {
     enum locus_status status = locus_session_rewind(session, n_depth, error);
-    double start = now();
+    double start = locus_now();
     for (int i = 0; i < n && !status; i += step)
         status = locus_session_eval(session, tokens + i, step, NULL, 0, error);
-    *rate = n / (now() - start);
+    *rate = n / (locus_now() - start);
     return status;
 }
 

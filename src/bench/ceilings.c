@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/threads.h"
 #include "bench/bench.h"
 
@@ -17,13 +17,6 @@ enum {
     STEPS = 4000000,
     RUNS = 5
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* One thread's share of a measurement; `sink` keeps the work from being dropped. */
 struct work {
@@ -44,9 +37,9 @@ static double best_time(struct work *work, int n_threads)
 {
     double best = INFINITY;
     for (int run = 0; run < RUNS; run++) {
-        double start = now();
+        double start = locus_now();
         locus_threads_run(n_threads, run_share, work);
-        best = fmin(best, now() - start);
+        best = fmin(best, locus_now() - start);
     }
     return best;
 }

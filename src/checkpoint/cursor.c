@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "checkpoint/internal.h"
 
 void locus_cursor_init(struct locus_cursor *cursor, const struct locus_mapped_file *file,
@@ -99,14 +100,7 @@ bool locus_cursor_name(struct locus_cursor *cursor, size_t max_bytes, char **nam
 bool locus_cursor_grow(const struct locus_cursor *cursor, void **table, size_t n, size_t *capacity,
                        size_t element_bytes)
 {
-    if (n < *capacity) return true;
-    size_t wanted = *capacity ? 2 * *capacity : 16, n_bytes = SIZE_MAX;
-    void *grown = locus_mul_size(wanted, element_bytes, &n_bytes) ? realloc(*table, n_bytes) : NULL;
-    if (!grown) {
-        locus_fail_memory(cursor->error, n_bytes);
-        return false;
-    }
-    *table = grown;
-    *capacity = wanted;
-    return true;
+    if (locus_array_grow(table, n, capacity, element_bytes)) return true;
+    locus_fail_memory(cursor->error, (n + 1) * element_bytes);
+    return false;
 }

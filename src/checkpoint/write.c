@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/buffer.h"
 #include "checkpoint/internal.h"
 
@@ -47,17 +48,6 @@ void locus_writer_free(struct locus_checkpoint_writer *writer)
 
 /* ---- collecting ---------------------------------------------------------------------------- */
 
-/* Doubles a table when it is full; NULL when memory is short, and then the table is as it was. */
-static void *grow(void *table, size_t n, size_t *capacity, size_t element_bytes)
-{
-    if (n < *capacity) return table;
-    size_t wanted = *capacity ? 2 * *capacity : 16, n_bytes;
-    if (!locus_mul_size(wanted, element_bytes, &n_bytes)) return NULL;
-    void *grown = realloc(table, n_bytes);
-    if (grown) *capacity = wanted;
-    return grown;
-}
-
 static bool add_name(struct locus_checkpoint_writer *writer, struct name_list *list,
                      const char *what, const char *name, size_t max_bytes)
 {
@@ -69,9 +59,10 @@ static bool add_name(struct locus_checkpoint_writer *writer, struct name_list *l
                    locus_name_quote(name).text, length, max_bytes);
         return false;
     }
-    char **names = grow(list->names, list->n, &list->capacity, sizeof *names);
-    if (names) list->names = names;
-    char *copy = names ? strdup(name) : NULL;
+    void *names = list->names;
+    bool room = locus_array_grow(&names, list->n, &list->capacity, sizeof *list->names);
+    list->names = names;
+    char *copy = room ? strdup(name) : NULL;
     if (!copy) {
         locus_fail_memory(&writer->problem, length + 1);
         return false;
@@ -194,13 +185,13 @@ void locus_writer_tensor(struct locus_checkpoint_writer *writer, const char *nam
         return;
     }
     size_t n = writer->tensor_names.n;
-    struct locus_tensor *tensors =
-        grow(writer->tensors, n, &writer->tensor_capacity, sizeof *tensors);
-    if (!tensors) {
-        locus_fail_memory(&writer->problem, (n + 1) * sizeof *tensors);
+    void *tensors = writer->tensors;
+    bool room = locus_array_grow(&tensors, n, &writer->tensor_capacity, sizeof *writer->tensors);
+    writer->tensors = tensors;
+    if (!room) {
+        locus_fail_memory(&writer->problem, (n + 1) * sizeof *writer->tensors);
         return;
     }
-    writer->tensors = tensors;
     if (add_name(writer, &writer->tensor_names, "tensor", name, LOCUS_MAX_TENSOR_NAME_BYTES)) {
         tensor.name = writer->tensor_names.names[n];
         writer->tensors[n] = tensor;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
@@ -78,23 +78,16 @@ static const struct locus_option table[] = {
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 static int open_session(struct bench *bench)
 {
     const struct bench_options *options = bench->options;
     int status = LOCUS_EXIT_FAILED;
     locus_error error;
     if (!(bench->path = locus_model_file(&options->common, &status))) return status;
-    double start = now();
+    double start = locus_now();
     if (!(bench->model = locus_model_open(bench->path, &error)))
         return locus_talk_error("%s", error.message);
-    bench->load_ms = (now() - start) * 1e3;
+    bench->load_ms = (locus_now() - start) * 1e3;
     int longest =
         options->n_prompt > options->n_generated ? options->n_prompt : options->n_generated;
     locus_session_params params = locus_session_options(&options->common);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/session_options.h"
@@ -130,14 +131,11 @@ static double cell_work(const struct locus_extrapolate *run, const struct locus_
     if (cell->state != LOCUS_CELL_PENDING) return 0;
     if (cell->kind == LOCUS_CELL_TRIALS)
         return (double)run->options->n_trials *
-               run->settings[(size_t)cell->contender * (size_t)run->n_lengths +
-                             (size_t)cell->setting]
-                   .n_tokens;
+               locus_extrapolate_setting(run, cell->contender, cell->setting)->n_tokens;
     if (cell->kind == LOCUS_CELL_POSITION || cell->text >= run->texts.n_items) return 0;
     const struct locus_plan plan = locus_plan_at(run->protocol, run->stride, cell->length);
-    return locus_plan_work(
-        &plan, &run->corpora[(subject - run->subjects) * run->texts.n_items + cell->text],
-        subject->info.n_embd);
+    return locus_plan_work(&plan, locus_extrapolate_corpus(run, cell->contender, cell->text),
+                           subject->info.n_embd);
 }
 
 static void begin_progress(struct locus_extrapolate *run)
@@ -166,7 +164,7 @@ static bool begin_stretch(struct locus_extrapolate *run, struct stretch *stretch
     struct locus_extrapolation e = {
         .model = run->subjects[contender->subject].model,
         .params = locus_session_options(&run->options->common),
-        .corpus = &run->corpora[contender->subject * run->texts.n_items + first->text],
+        .corpus = locus_extrapolate_corpus(run, first->contender, first->text),
         .n_lengths = run->n_lengths,
         .specs = specs,
         .watch = watch,
@@ -175,8 +173,7 @@ static bool begin_stretch(struct locus_extrapolate *run, struct stretch *stretch
     struct locus_plan *plans = malloc((size_t)run->n_lengths * sizeof *plans);
     if (!plans) return out_of_memory(run);
     for (int i = 0; i < run->n_lengths; i++) {
-        specs[i] =
-            run->settings[(size_t)first->contender * (size_t)run->n_lengths + (size_t)i].spec;
+        specs[i] = locus_extrapolate_setting(run, first->contender, i)->spec;
         plans[i] = locus_plan_at(run->protocol, run->stride, run->lengths[i]);
     }
     stretch->by_length = stretch->by_position = e;
@@ -308,8 +305,7 @@ static bool measure_task(struct locus_extrapolate *run)
         const struct locus_contender *contender = &run->contenders[cell->contender];
         if (cell->state != LOCUS_CELL_PENDING) continue;
         const struct locus_setting *needed =
-            &run->settings[(size_t)cell->contender * (size_t)run->n_lengths +
-                           (size_t)cell->setting];
+            locus_extrapolate_setting(run, cell->contender, cell->setting);
         if (needed != setting) {
             locus_session_params params = locus_session_options(&run->options->common);
             locus_error error;

@@ -92,6 +92,19 @@ const struct locus_cell *locus_extrapolate_cell(const struct locus_extrapolate *
                                                 enum locus_cell_kind kind, int contender, int text,
                                                 int length, double depth);
 
+/* A contender's setting at a length, one's corpus of a text. */
+static inline struct locus_setting *locus_extrapolate_setting(const struct locus_extrapolate *run,
+                                                              int contender, int setting)
+{
+    return &run->settings[(size_t)contender * (size_t)run->n_lengths + (size_t)setting];
+}
+
+static inline struct locus_corpus *locus_extrapolate_corpus(const struct locus_extrapolate *run,
+                                                            int contender, int text)
+{
+    return &run->corpora[run->contenders[contender].subject * run->texts.n_items + text];
+}
+
 /* The text that speaks for all: the pooled one of several. */
 static inline int locus_extrapolate_main_text(const struct locus_extrapolate *run)
 {

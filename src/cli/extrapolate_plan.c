@@ -55,21 +55,16 @@ static bool open_models(struct locus_extrapolate *run)
 static bool encode_texts(struct locus_extrapolate *run)
 {
     const int n_texts = run->texts.n_items;
-    locus_error error;
     run->corpora = calloc((size_t)run->n_subjects * (size_t)n_texts, sizeof *run->corpora);
     if (!run->corpora) return out_of_memory(run);
     for (int i = 0; i < run->n_subjects; i++)
         for (int j = 0; j < n_texts; j++) {
-            const struct locus_text *text = &run->texts.items[j];
-            struct locus_corpus *corpus = &run->corpora[i * n_texts + j];
-            if (locus_corpus_encode(corpus, run->subjects[i].model, run->subjects[i].tokenizer,
-                                    text->bytes.bytes, text->bytes.length, run->options->documents,
-                                    &error))
-                return fail(run, text->path, &error);
-            if (i == 0 && corpus->n_marks > 0 && !run->options->common.quiet)
-                locus_talk_note("note: %s: %d end-of-text marks are read as plain text; "
-                                "--documents cuts at them",
-                                text->name, corpus->n_marks);
+            const bool quiet = run->options->common.quiet || i > 0;
+            int status = locus_text_encode(&run->corpora[i * n_texts + j], &run->subjects[i],
+                                           &run->texts.items[j], run->options->documents, quiet);
+            if (status < 0) continue;
+            run->status = status;
+            return false;
         }
     return true;
 }
@@ -133,7 +128,7 @@ static bool fill_setting(struct locus_extrapolate *run, const struct locus_conte
 static bool label_contender(struct locus_extrapolate *run, int index)
 {
     struct locus_contender *contender = &run->contenders[index];
-    const struct locus_setting *settings = run->settings + (size_t)index * (size_t)run->n_lengths;
+    const struct locus_setting *settings = locus_extrapolate_setting(run, index, 0);
     const char *label = NULL;
     for (int i = 0; i < run->n_lengths; i++) {
         if (!settings[i].spec) continue;
@@ -155,7 +150,7 @@ static bool fill_settings(struct locus_extrapolate *run)
     if (!run->settings) return out_of_memory(run);
     for (int i = 0; i < run->n_contenders; i++) {
         const struct locus_contender *contender = &run->contenders[i];
-        struct locus_setting *settings = run->settings + (size_t)i * n_lengths;
+        struct locus_setting *settings = locus_extrapolate_setting(run, i, 0);
         locus_error refusal;
         int shortest = 0, n_refused = 0;
         for (int j = 0; j < run->n_lengths; j++) {
@@ -188,7 +183,7 @@ static bool add_cell(struct locus_extrapolate *run, const struct locus_cell *cel
     struct locus_cell *added = &cells[run->n_cells++];
     *added = *cell;
     const struct locus_setting *setting =
-        &run->settings[(size_t)cell->contender * (size_t)run->n_lengths + (size_t)cell->setting];
+        locus_extrapolate_setting(run, cell->contender, cell->setting);
     if (!setting->spec) added->state = LOCUS_CELL_REFUSED;
     return locus_row_copy(&added->row, &setting->row) ? true : out_of_memory(run);
 }
@@ -197,8 +192,7 @@ static bool add_cell(struct locus_extrapolate *run, const struct locus_cell *cel
 static int64_t count_predictions(const struct locus_extrapolate *run, const struct locus_cell *cell,
                                  const struct locus_plan *plan, int text)
 {
-    const struct locus_corpus *corpus =
-        &run->corpora[run->contenders[cell->contender].subject * run->texts.n_items + text];
+    const struct locus_corpus *corpus = locus_extrapolate_corpus(run, cell->contender, text);
     return cell->kind == LOCUS_CELL_POSITION
                ? locus_corpus_rows(corpus, run->lengths[cell->setting], cell->first, cell->length)
                : locus_corpus_predictions(corpus, plan);
@@ -211,8 +205,7 @@ static bool describe_plan(struct locus_extrapolate *run)
     const int n_texts = run->texts.n_items;
     const bool pooled = cell->text == n_texts, bucket = cell->kind == LOCUS_CELL_POSITION;
     const int first = pooled ? 0 : cell->text, end = pooled ? n_texts : cell->text + 1;
-    const struct locus_corpus *corpus =
-        &run->corpora[run->contenders[cell->contender].subject * n_texts + first];
+    const struct locus_corpus *corpus = locus_extrapolate_corpus(run, cell->contender, first);
     struct locus_plan plan = locus_plan_at(run->protocol, run->stride, cell->length);
     if (bucket) plan.protocol = LOCUS_WINDOWS;
     int64_t n = 0;
@@ -244,8 +237,7 @@ int locus_extrapolate_buckets(const struct locus_extrapolate *run, int longest, 
 /* The rows of --by-position: buckets of the longest windows that are served. */
 static bool add_buckets(struct locus_extrapolate *run, struct locus_cell cell)
 {
-    const struct locus_setting *settings =
-        run->settings + (size_t)cell.contender * (size_t)run->n_lengths;
+    const struct locus_setting *settings = locus_extrapolate_setting(run, cell.contender, 0);
     int longest = 0;
     while (longest < run->n_lengths && !settings[longest].spec)
         longest++;

@@ -10,21 +10,14 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/interrupt.h"
 #include "cli/model_file.h"
 #include "cli/prompt.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 static bool fail(struct locus_generate *run, const locus_error *error)
 {
@@ -67,13 +60,13 @@ static bool open_model(struct locus_generate *run)
     locus_error error;
     run->model_path = locus_model_file(&run->options->common, &run->status);
     if (!run->model_path) return false;
-    double start = now();
+    double start = locus_now();
     run->model = locus_model_open(run->model_path, &error);
     if (!run->model) return fail(run, &error);
     run->info = locus_model_info_get(run->model);
     run->tokenizer = locus_tokenizer_create(run->model, &error);
     if (!run->tokenizer) return fail(run, &error);
-    run->load_seconds = now() - start;
+    run->load_seconds = locus_now() - start;
     return true;
 }
 
@@ -142,7 +135,7 @@ static bool create_session(struct locus_generate *run)
     locus_session_params params = locus_session_options(common);
     params.n_context = run->n_context;
     locus_error error, second;
-    double start = now();
+    double start = locus_now();
     run->session = locus_session_create(run->model, &params, &error);
     /* Nobody asked for the default number of tokens: a scheme that ends earlier ends the text. */
     if (!run->session && error.status == LOCUS_ERROR_POSITION && !run->options->n_tokens_given &&
@@ -155,7 +148,7 @@ static bool create_session(struct locus_generate *run)
         return false;
     }
     run->sampler = locus_sampler_create(run->model, &run->sampling, &error);
-    run->load_seconds += now() - start;
+    run->load_seconds += locus_now() - start;
     return run->sampler ? true : fail(run, &error);
 }
 
@@ -200,7 +193,7 @@ static bool evaluate_prompt(struct locus_generate *run)
 {
     locus_error error;
     const int n_batch = run->options->common.n_batch;
-    double start = now();
+    double start = locus_now();
     for (int first = 0; first < run->n_prompt; first += n_batch) {
         if (locus_interrupted()) break;
         int n = run->n_prompt - first < n_batch ? run->n_prompt - first : n_batch;
@@ -208,7 +201,7 @@ static bool evaluate_prompt(struct locus_generate *run)
             return fail(run, &error);
         if (n < n_batch) break;
     }
-    run->prompt_seconds = now() - start;
+    run->prompt_seconds = locus_now() - start;
     for (int i = 0; i < run->n_prompt; i++)
         locus_sampler_accept(run->sampler, run->prompt_tokens[i]);
     return true;
@@ -250,7 +243,7 @@ static bool write_text(struct locus_generate *run)
     locus_error error;
     int32_t token = run->prompt_tokens[run->n_prompt - 1];
     bool going = true;
-    double start = now();
+    double start = locus_now();
     run->finish = find_finish(run, token);
     while (!run->finish && (going = next_token(run, &token))) {
         run->finish = find_finish(run, token);
@@ -263,7 +256,7 @@ static bool write_text(struct locus_generate *run)
         } else
             run->n_evaluated++;
     }
-    run->generation_seconds = now() - start;
+    run->generation_seconds = locus_now() - start;
     int status;
     if (going || run->status == LOCUS_EXIT_FAILED) going &= locus_stream_end(&run->stream, &status);
     return going;

@@ -11,8 +11,7 @@
 #include "cli/json.h"
 #include "cli/model_file.h"
 #include "cli/talk.h"
-#include "model/model.h"
-#include "position/position.h"
+#include "forward/session.h"
 #include "tokenizer/tokenizer.h"
 
 struct inspect_options {
@@ -43,19 +42,8 @@ enum { MAX_TYPES = 8 };
 /* The checkpoint's own SPEC with every value that it leaves to its scheme's defaults. */
 static int resolve_position(struct inspection *inspection)
 {
-    const struct locus_model_info *info = &inspection->info;
-    const struct locus_position_env env = {
-        .n_embd = info->n_embd,
-        .n_layer = info->n_layer,
-        .n_head = info->n_head,
-        .n_head_kv = info->n_head_kv,
-        .head_dim = info->head_dim,
-        .trained_length = info->trained_length,
-        .session_length = info->trained_length,
-        .score_scale = inspection->model->config.attention_scale,
-        .source = inspection->model,
-        .tensor = locus_model_extra,
-    };
+    const locus_model_info *info = &inspection->info;
+    const struct locus_position_env env = locus_model_env(inspection->model, info->trained_length);
     struct locus_position_spec spec;
     locus_error error;
     if (locus_position_resolve(&spec, NULL, info->position, NULL, &env, &error))

@@ -7,20 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t locus_utf8_character(const char *bytes, size_t n_bytes)
-{
-    const unsigned char *b = (const unsigned char *)bytes;
-    if (n_bytes == 0) return 0;
-    if (b[0] < 0x80) return 1;
-    size_t length = b[0] < 0xC2 ? 0 : b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : b[0] < 0xF5 ? 4 : 0;
-    if (length == 0 || length > n_bytes) return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((b[i] & 0xC0) != 0x80) return 0;
-    bool overlong = (b[0] == 0xE0 && b[1] < 0xA0) || (b[0] == 0xF0 && b[1] < 0x90);
-    bool surrogate = b[0] == 0xED && b[1] >= 0xA0;
-    bool beyond = b[0] == 0xF4 && b[1] >= 0x90;
-    return overlong || surrogate || beyond ? 0 : length;
-}
+#include "tokenizer/utf8.h"
 
 static void write_string(struct locus_buffer *out, const char *bytes, size_t n_bytes)
 {

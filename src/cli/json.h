@@ -27,8 +27,4 @@ void locus_json_number(struct locus_json *json, const char *key, const char *num
 void locus_json_measure(struct locus_json *json, const char *key, double value);
 void locus_json_bool(struct locus_json *json, const char *key, bool value);
 
-/* Bytes of the UTF-8 character that starts here, 0 where none does (overlong forms, surrogates and
- * code points past U+10FFFF are none). */
-size_t locus_utf8_character(const char *bytes, size_t n_bytes);
-
 #endif

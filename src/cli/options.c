@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/names.h"
 #include "cli/numbers.h"
@@ -181,16 +182,6 @@ static int refuse_choice(const char *command, const struct locus_option *option,
     return locus_talk_usage(command, "%s: found '%s', known: %s", spell(option, name), text, known);
 }
 
-static bool is_choice(const char *choices, const char *text)
-{
-    size_t length = strlen(text);
-    for (const char *choice = choices; choice; choice = strchr(choice, '|')) {
-        choice += *choice == '|';
-        if (strcspn(choice, "|") == length && strncmp(choice, text, length) == 0) return true;
-    }
-    return false;
-}
-
 static bool append_text(struct locus_texts *texts, const char *text)
 {
     const char **items = realloc(texts->items, ((size_t)texts->n_items + 1) * sizeof *items);
@@ -229,7 +220,8 @@ static int set_value(const char *command, const struct locus_option *option, con
         if (append_ordered((struct locus_ordered *)place, option->letter, text)) break;
         return locus_talk_error("out of memory for the options");
     case LOCUS_OPTION_CHOICE:
-        if (!is_choice(option->choices, text)) return refuse_choice(command, option, text);
+        if (locus_choice_find(option->choices, text, strlen(text)) < 0)
+            return refuse_choice(command, option, text);
         *(const char **)place = text;
         break;
     case LOCUS_OPTION_INT:

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/session_options.h"
@@ -114,28 +115,18 @@ static bool open_model(struct locus_perplexity *run)
     return status < 0;
 }
 
-static void tell_marks(const struct locus_perplexity *run, int index)
-{
-    const struct locus_corpus *corpus = &run->corpora[index];
-    if (corpus->n_marks > 0 && !run->options->common.quiet)
-        locus_talk_note("note: %s: %d end-of-text marks are read as plain text; --documents cuts "
-                        "at them",
-                        run->texts.items[index].name, corpus->n_marks);
-}
-
 static bool encode_texts(struct locus_perplexity *run)
 {
-    locus_error error;
     run->corpora = calloc((size_t)run->texts.n_items, sizeof *run->corpora);
     run->rows = calloc((size_t)run->texts.n_items + 1, sizeof *run->rows);
     if (!run->corpora || !run->rows) return out_of_memory(run);
     for (int i = 0; i < run->texts.n_items; i++) {
         const struct locus_text *text = &run->texts.items[i];
         struct locus_corpus *corpus = &run->corpora[i];
-        if (locus_corpus_encode(corpus, run->subject.model, run->subject.tokenizer,
-                                text->bytes.bytes, text->bytes.length, run->options->documents,
-                                &error)) {
-            run->status = locus_talk_error("%s: %s", text->path, error.message);
+        int status = locus_text_encode(corpus, &run->subject, text, run->options->documents,
+                                       run->options->common.quiet);
+        if (status >= 0) {
+            run->status = status;
             return false;
         }
         if (locus_corpus_predictions(corpus, &run->plan) == 0) {
@@ -144,7 +135,6 @@ static bool encode_texts(struct locus_perplexity *run)
                                            text->path, corpus->n_tokens, run->plan.length);
             return false;
         }
-        tell_marks(run, i);
     }
     return true;
 }

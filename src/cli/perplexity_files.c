@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/json.h"
 #include "cli/perplexity.h"
+#include "tokenizer/utf8.h"
 
 /* ---- logits ------------------------------------------------------------------------------- */
 

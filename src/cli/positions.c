@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
@@ -12,21 +13,6 @@
 #include "position/registry.h"
 #include "position/rope_scaling.h"
 
-/* What a SPEC is resolved for where there is no model: only names and keys matter here. */
-static const struct locus_position_env no_model = {.n_embd = 64,
-                                                   .n_layer = 1,
-                                                   .n_head = 1,
-                                                   .n_head_kv = 1,
-                                                   .head_dim = 64,
-                                                   .trained_length = 1024,
-                                                   .session_length = 1024,
-                                                   .score_scale = 1};
-
-static bool resolve(struct locus_position_spec *spec, const char *text, locus_error *error)
-{
-    return locus_position_resolve(spec, text, NULL, NULL, &no_model, error) == LOCUS_OK;
-}
-
 /* ---- values ------------------------------------------------------------------------------- */
 
 static void append_number(struct locus_buffer *out, double number)
@@ -34,24 +20,6 @@ static void append_number(struct locus_buffer *out, double number)
     char text[LOCUS_NUMBER_TEXT];
     locus_number_format(number, text);
     locus_buffer_printf(out, "%s", text);
-}
-
-static void append_choice(struct locus_buffer *out, const char *choices, int index)
-{
-    for (; index > 0; index--)
-        choices += strcspn(choices, "|") + 1;
-    locus_buffer_append(out, choices, strcspn(choices, "|"));
-}
-
-static void append_value(struct locus_buffer *out, const struct locus_position_param *param,
-                         double value)
-{
-    if (param->type == LOCUS_PARAM_CHOICE)
-        append_choice(out, param->choices, (int)value);
-    else if (param->choices && value < 0)
-        append_choice(out, param->choices, (int)(-1 - value));
-    else
-        append_number(out, value);
 }
 
 /* "a whole number from 0 to 8", or the choices. */
@@ -86,13 +54,13 @@ static void append_meaning(struct locus_buffer *out, const struct locus_position
 {
     struct locus_position_spec plain;
     locus_buffer_printf(out, "%s", spec->scheme->name);
-    if (!resolve(&plain, spec->scheme->name, NULL)) return;
+    if (!locus_resolve_without_model(&plain, spec->scheme->name, NULL)) return;
     const struct locus_position_param *params = spec->scheme->params;
     char separator = ':';
     for (int i = 0; params && params[i].key; i++) {
         if (spec->values[i] == plain.values[i]) continue;
         locus_buffer_printf(out, "%c%s=", separator, params[i].key);
-        append_value(out, &params[i], spec->values[i]);
+        locus_position_print_value(&params[i], spec->values[i], out);
         separator = ',';
     }
 }
@@ -113,22 +81,12 @@ static void append_places(struct locus_buffer *out, const struct locus_position_
     locus_buffer_printf(out, "%s.\n", *separator == 'I' ? "It acts on nothing" : "");
 }
 
-static int find_choice(const char *choices, const char *word, size_t length)
-{
-    for (int i = 0; *choices; i++) {
-        size_t n = strcspn(choices, "|");
-        if (n == length && strncmp(choices, word, n) == 0) return i;
-        choices += n + (choices[n] == '|');
-    }
-    return -1;
-}
-
 /* Help that begins "ntk, yarn: ..." is on those values of another parameter alone. */
 static bool is_on_others(const char *help, const struct locus_position_param *choice, int index)
 {
     for (;;) {
         size_t length = strcspn(help, ",:");
-        int found = find_choice(choice->choices, help, length);
+        int found = locus_choice_find(choice->choices, help, length);
         if (found < 0 || found == index || !help[length]) return false;
         if (help[length] == ':') return true;
         help += length + 1 + strspn(help + length + 1, " ");
@@ -179,7 +137,8 @@ static void append_shorthands(struct locus_buffer *out, const struct locus_posit
     struct locus_position_spec spec;
     for (size_t i = 0; locus_position_aliases[i].alias; i++) {
         const char *alias = locus_position_aliases[i].alias;
-        if (!resolve(&spec, alias, NULL) || (scheme && spec.scheme != scheme)) continue;
+        if (!locus_resolve_without_model(&spec, alias, NULL) || (scheme && spec.scheme != scheme))
+            continue;
         if (first) locus_buffer_printf(out, scheme ? "\nShort for it:\n" : "\nShorthands:\n");
         first = false;
         locus_buffer_printf(out, "  %-16s", alias);
@@ -203,7 +162,7 @@ static void append_example(struct locus_buffer *out, const char *name,
         bool models = default_name(&params[i]) != params[i].fallback;
         if (strchr(name, ':') || models || (shorthand && !factor)) continue;
         locus_buffer_printf(out, "%c%s=", separator, params[i].key);
-        append_value(out, &params[i], shorthand ? 4 : spec->values[i]);
+        locus_position_print_value(&params[i], shorthand ? 4 : spec->values[i], out);
         separator = ',';
         n++;
     }
@@ -216,7 +175,7 @@ static void append_reach(struct locus_buffer *out, const struct locus_position_s
     struct locus_position_spec example = *spec;
     if (locus_rope_spec_reach(spec) == 0) return;
     if (locus_position_number(spec, "factor") == 1 &&
-        !resolve(&example, "ntk:factor=4,dim=64", NULL))
+        !locus_resolve_without_model(&example, "ntk:factor=4,dim=64", NULL))
         return;
     locus_buffer_printf(out,
                         "\nUnder ntk factor is alpha, not a ratio of lengths. It carries a model "
@@ -233,7 +192,8 @@ static int describe_one(const char *text)
 {
     struct locus_position_spec spec;
     locus_error error;
-    if (!resolve(&spec, text, &error)) return locus_talk_refusal("positions", &error);
+    if (!locus_resolve_without_model(&spec, text, &error))
+        return locus_talk_refusal("positions", &error);
     const struct locus_position_scheme *scheme = spec.scheme;
     struct locus_buffer out = {0};
     if (strncmp(text, scheme->name, strcspn(text, ":")) != 0) {

@@ -2,17 +2,11 @@
 #include "cli/progress.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { BAR = 24 };
+#include "base/clock.h"
 
-double locus_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
+enum { BAR = 24 };
 
 void locus_progress_begin(struct locus_progress *progress, double total, bool quiet)
 {

@@ -10,8 +10,6 @@ struct locus_progress {
     const char *label;
 };
 
-double locus_now(void); /* seconds, from some fixed moment on */
-
 void locus_progress_begin(struct locus_progress *progress, double total, bool quiet);
 /* So much of the work is done. */
 void locus_progress_advance(struct locus_progress *progress, double work);

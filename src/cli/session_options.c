@@ -12,7 +12,8 @@
 #include "position/position.h"
 #include "position/rope_scaling.h"
 
-int locus_check_position(const char *command, const char *spec)
+bool locus_resolve_without_model(struct locus_position_spec *spec, const char *text,
+                                 locus_error *error)
 {
     const struct locus_position_env env = {.n_embd = 64,
                                            .n_layer = 1,
@@ -22,10 +23,14 @@ int locus_check_position(const char *command, const char *spec)
                                            .trained_length = 1024,
                                            .session_length = 1024,
                                            .score_scale = 1};
+    return locus_position_resolve(spec, text, NULL, NULL, &env, error) == LOCUS_OK;
+}
+
+int locus_check_position(const char *command, const char *spec)
+{
     struct locus_position_spec resolved;
     locus_error error;
-    if (!spec || locus_position_resolve(&resolved, spec, NULL, NULL, &env, &error) == LOCUS_OK)
-        return -1;
+    if (!spec || locus_resolve_without_model(&resolved, spec, &error)) return -1;
     return locus_talk_refusal(command, &error);
 }
 

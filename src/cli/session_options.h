@@ -3,7 +3,12 @@
 #define LOCUS_CLI_SESSION_OPTIONS_H
 
 #include "cli/options.h"
-#include "locus.h"
+#include "locus_position.h"
+
+/* Resolves a position SPEC where there is no model, for an average one: only names, keys and ranges
+ * matter. False with *error (or NULL) filled if it is wrong. */
+bool locus_resolve_without_model(struct locus_position_spec *spec, const char *text,
+                                 locus_error *error);
 
 /* Checks a position SPEC (NULL: none) as far as that can be done without a model: a wrong name, key
  * or number is wrong usage of `command`; what a scheme lacks for the model is said by the session

@@ -90,6 +90,20 @@ void locus_text_list_free(struct locus_text_list *list)
     *list = (struct locus_text_list){0};
 }
 
+int locus_text_encode(struct locus_corpus *corpus, const struct locus_subject *subject,
+                      const struct locus_text *text, bool documents, bool quiet)
+{
+    locus_error error;
+    if (locus_corpus_encode(corpus, subject->model, subject->tokenizer, text->bytes.bytes,
+                            text->bytes.length, documents, &error))
+        return locus_talk_error("%s: %s", text->path, error.message);
+    if (corpus->n_marks > 0 && !quiet)
+        locus_talk_note("note: %s: %d end-of-text marks are read as plain text; --documents cuts "
+                        "at them",
+                        text->name, corpus->n_marks);
+    return -1;
+}
+
 /* ---- rows --------------------------------------------------------------------------------- */
 
 bool locus_row_set_session(struct locus_row *row, const char *task,

@@ -39,6 +39,11 @@ int locus_text_list_read(struct locus_text_list *list, const char *command,
                          const struct locus_texts *files, int n_operands, char **operands);
 void locus_text_list_free(struct locus_text_list *list);
 
+/* The text in the subject's tokens (locus_corpus_encode); unless `quiet`, marks that were read as
+ * plain text are noted. The same returns. */
+int locus_text_encode(struct locus_corpus *corpus, const struct locus_subject *subject,
+                      const struct locus_text *text, bool documents, bool quiet);
+
 /* The cells that say what ran: task, model, weights, position, attention, cache, kernels, threads.
  */
 bool locus_row_set_session(struct locus_row *row, const char *task,

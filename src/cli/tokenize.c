@@ -6,12 +6,12 @@
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
-#include "cli/json.h"
 #include "cli/model_file.h"
 #include "cli/numbers.h"
 #include "cli/prompt.h"
 #include "cli/talk.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/utf8.h"
 
 struct tokenize_options {
     struct locus_common common; /* first, as in every command */

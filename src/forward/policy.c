@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "position/number.h"
-#include "position/suggest.h"
 
 /* ---- the policies ------------------------------------------------------------------------- */
 
@@ -163,7 +163,7 @@ struct piece {
 
 static bool piece_is(struct piece piece, const char *name)
 {
-    return strlen(name) == piece.n_bytes && memcmp(name, piece.bytes, piece.n_bytes) == 0;
+    return locus_text_is(piece.bytes, piece.n_bytes, name);
 }
 
 static int shown(struct piece piece)

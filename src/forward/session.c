@@ -14,26 +14,33 @@ enum { DEFAULT_BATCH = 512 };
 
 /* ---- position ----------------------------------------------------------------------------- */
 
-/* Resolves the SPEC for a session of `capacity` positions. */
-static enum locus_status set_position(struct locus_session *session,
-                                      const struct locus_session_params *params, locus_error *error)
+struct locus_position_env locus_model_env(const struct locus_model *model, int session_length)
 {
-    const struct locus_config *config = &session->model->config;
-    const struct locus_position_env env = {
+    const struct locus_config *config = &model->config;
+    return (struct locus_position_env){
         .n_embd = config->n_embd,
         .n_layer = config->n_layer,
         .n_head = config->n_head,
         .n_head_kv = config->n_head_kv,
         .head_dim = config->head_dim,
         .trained_length = config->trained_length,
-        .session_length = session->first_position + session->capacity,
+        .session_length = session_length,
         .score_scale = config->attention_scale,
-        .cache_type = session->cache_type,
-        .source = session->model,
+        .source = model,
         .tensor = locus_model_extra,
     };
-    enum locus_status status = locus_position_resolve(
-        &session->position.spec, params->position, config->position, params->scheme, &env, error);
+}
+
+/* Resolves the SPEC for a session of `capacity` positions. */
+static enum locus_status set_position(struct locus_session *session,
+                                      const struct locus_session_params *params, locus_error *error)
+{
+    struct locus_position_env env =
+        locus_model_env(session->model, session->first_position + session->capacity);
+    env.cache_type = session->cache_type;
+    enum locus_status status =
+        locus_position_resolve(&session->position.spec, params->position,
+                               session->model->config.position, params->scheme, &env, error);
     if (status) {
         session->position.spec.scheme = NULL;
         return status;

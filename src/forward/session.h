@@ -53,6 +53,10 @@ struct locus_session {
 
 enum { LOCUS_SCORE_ROWS = 64 };
 
+/* What a scheme may know of a model in a session of that many positions; only cache_type is the
+ * caller's to fill in. */
+struct locus_position_env locus_model_env(const struct locus_model *model, int session_length);
+
 /* Appends n >= 1 tokens like locus_session_eval. nll[i] becomes -log softmax(logits)[targets[i]] of
  * the logits after tokens[i], in nats; where targets[i] < 0, nll[i] is 0 and the head is not run.
  * The head runs on 64 rows at a time: memory does not grow with n. The same bits at any number of

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/model.h"
 
 /* ---- the table ---------------------------------------------------------------------------- */
@@ -68,8 +69,7 @@ const struct locus_architecture *locus_architecture_find(const struct locus_chec
     char known[128] = "";
     size_t length = 0;
     for (int i = 0; i < N_ARCHITECTURES; i++) {
-        if (strlen(table[i].name) == n_bytes && !memcmp(table[i].name, name, n_bytes))
-            return &table[i];
+        if (locus_text_is(name, n_bytes, table[i].name)) return &table[i];
         length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
                                    table[i].name);
     }
@@ -162,7 +162,7 @@ static enum locus_status read_choice(struct reader *reader, const char *key,
     if (!locus_checkpoint_string(reader->checkpoint, reader->key, &found, &n_bytes))
         found = "", n_bytes = 0;
     for (int i = 0; i < n_names; i++) {
-        if (strlen(names[i]) == n_bytes && !memcmp(names[i], found, n_bytes)) {
+        if (locus_text_is(found, n_bytes, names[i])) {
             *value = i;
             return LOCUS_OK;
         }

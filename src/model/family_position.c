@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/model.h"
 
 /* A SPEC in the making. */
@@ -92,19 +93,19 @@ static enum locus_status append_scaling(struct derivation *derivation)
 {
     char key[96];
     const char *type = "linear"; /* what a factor alone means */
-    size_t n_bytes = 6;
+    size_t n_bytes = strlen(type);
     snprintf(key, sizeof key, "%s.rope.scaling.type", derivation->family);
     if (locus_checkpoint_has(derivation->checkpoint, key) &&
         !locus_checkpoint_string(derivation->checkpoint, key, &type, &n_bytes))
         type = "", n_bytes = 0;
     if (locus_checkpoint_tensor(derivation->checkpoint, "rope_factors_long.weight")) {
         append_longrope(derivation);
-    } else if (n_bytes == 6 && !memcmp(type, "linear", 6)) {
+    } else if (locus_text_is(type, n_bytes, "linear")) {
         if (scaling_factor(derivation) != 1)
             append(derivation, ",scaling=linear,factor=%.9g", scaling_factor(derivation));
-    } else if (n_bytes == 4 && !memcmp(type, "yarn", 4)) {
+    } else if (locus_text_is(type, n_bytes, "yarn")) {
         append_yarn(derivation);
-    } else if (!(n_bytes == 4 && !memcmp(type, "none", 4))) {
+    } else if (!locus_text_is(type, n_bytes, "none")) {
         return locus_fail(derivation->error, LOCUS_ERROR_UNSUPPORTED,
                           "%s: %s is \"%.*s\", expected none, linear or yarn, or the tensor "
                           "rope_factors_long.weight",

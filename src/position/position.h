@@ -31,6 +31,10 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
  * those `stated`. Resolving it again, with the same own and model, gives the same values. */
 void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out);
 
+/* Appends one value as a SPEC has it: a choice, a word that stands for a number, or a number. */
+void locus_position_print_value(const struct locus_position_param *param, double value,
+                                struct locus_buffer *out);
+
 /* ---- a scheme in use ---------------------------------------------------------------------- */
 
 struct locus_position {

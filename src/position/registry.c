@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "position/position.h"
 
 #define SCHEME_ADDRESS(name) &locus_scheme_##name,
@@ -32,15 +33,10 @@ const struct locus_position_scheme *locus_position_at(size_t index)
     return schemes[index];
 }
 
-static bool same(const char *name, const char *text, size_t n_bytes)
-{
-    return strlen(name) == n_bytes && memcmp(name, text, n_bytes) == 0;
-}
-
 const struct locus_position_alias *locus_position_find_alias(const char *name, size_t n_bytes)
 {
     for (const struct locus_position_alias *alias = locus_position_aliases; alias->alias; alias++)
-        if (same(alias->alias, name, n_bytes)) return alias;
+        if (locus_text_is(name, n_bytes, alias->alias)) return alias;
     return NULL;
 }
 
@@ -53,6 +49,6 @@ const struct locus_position_scheme *locus_position_find(const char *name, size_t
         n_bytes = strlen(name);
     }
     for (size_t i = 0; i < locus_position_count(); i++)
-        if (same(schemes[i]->name, name, n_bytes)) return schemes[i];
+        if (locus_text_is(name, n_bytes, schemes[i]->name)) return schemes[i];
     return NULL;
 }

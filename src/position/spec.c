@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "position/number.h"
 #include "position/position.h"
 #include "position/registry.h"
-#include "position/suggest.h"
 
 /* What may be set in any SPEC, beside the scheme's own keys. */
 static const char inherit_key[] = "inherit";
@@ -77,7 +77,7 @@ static int count_params(const struct locus_position_scheme *scheme)
 
 static bool span_is(struct span span, const char *name)
 {
-    return strlen(name) == span.n_bytes && memcmp(name, span.bytes, span.n_bytes) == 0;
+    return locus_text_is(span.bytes, span.n_bytes, name);
 }
 
 static int find_param(const struct locus_position_scheme *scheme, struct span key)
@@ -88,35 +88,6 @@ static int find_param(const struct locus_position_scheme *scheme, struct span ke
     return -1;
 }
 
-/* Takes the next of "a|b|c" off *choices; false at their end. */
-static bool next_choice(const char **choices, struct span *choice)
-{
-    if (!**choices) return false;
-    *choice = (struct span){*choices, strcspn(*choices, "|")};
-    *choices += choice->n_bytes;
-    if (**choices) (*choices)++;
-    return true;
-}
-
-static int find_choice(const struct locus_position_param *param, struct span text)
-{
-    const char *rest = param->choices;
-    struct span choice;
-    for (int i = 0; next_choice(&rest, &choice); i++)
-        if (choice.n_bytes == text.n_bytes && memcmp(choice.bytes, text.bytes, text.n_bytes) == 0)
-            return i;
-    return -1;
-}
-
-static struct span choice_at(const struct locus_position_param *param, int index)
-{
-    const char *rest = param->choices;
-    struct span choice = {"", 0};
-    while (index-- >= 0 && next_choice(&rest, &choice))
-        continue;
-    return choice;
-}
-
 static bool is_model_value(const char *fallback)
 {
     return strcmp(fallback, "head_dim") == 0 || strcmp(fallback, "trained_length") == 0;
@@ -125,7 +96,7 @@ static bool is_model_value(const char *fallback)
 /* A choice, a number or a word that stands for one; false if the text is none of them. */
 static bool parse_value(const struct locus_position_param *param, struct span text, double *value)
 {
-    int index = param->choices ? find_choice(param, text) : -1;
+    int index = param->choices ? locus_choice_find(param->choices, text.bytes, text.n_bytes) : -1;
     bool number = param->type != LOCUS_PARAM_CHOICE;
     if (index >= 0)
         *value = number ? -1 - index : index;
@@ -231,7 +202,7 @@ static enum locus_status read_value(double *value, const struct source *source,
 {
     bool choice = param->type == LOCUS_PARAM_CHOICE, integer = param->type == LOCUS_PARAM_INT;
     char min[LOCUS_NUMBER_TEXT] = "-inf", max[LOCUS_NUMBER_TEXT] = "inf";
-    bool word = param->choices && find_choice(param, text) >= 0;
+    bool word = param->choices && locus_choice_find(param->choices, text.bytes, text.n_bytes) >= 0;
     if (parse_value(param, text, value) &&
         (word || (*value >= param->min && *value <= param->max &&
                   (!integer || (*value >= INT_MIN && *value <= INT_MAX)))))
@@ -401,6 +372,21 @@ static bool is_printed(const struct locus_position_spec *spec, int i)
     return !parse_value(param, text, &fallback) || spec->values[i] != fallback;
 }
 
+void locus_position_print_value(const struct locus_position_param *param, double value,
+                                struct locus_buffer *out)
+{
+    if (param->type == LOCUS_PARAM_CHOICE || is_word(param, value)) {
+        size_t n_bytes;
+        int index = (int)(value < 0 ? -1 - value : value);
+        const char *choice = locus_choice_at(param->choices, index, &n_bytes);
+        locus_buffer_append(out, choice, n_bytes);
+    } else {
+        char number[LOCUS_NUMBER_TEXT];
+        locus_number_format(value, number);
+        locus_buffer_append(out, number, strlen(number));
+    }
+}
+
 void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out)
 {
     int n = count_params(spec->scheme);
@@ -408,18 +394,9 @@ void locus_position_print(const struct locus_position_spec *spec, struct locus_b
     locus_buffer_append(out, spec->scheme->name, strlen(spec->scheme->name));
     for (int i = 0; i < n; i++) {
         if (!is_printed(spec, i)) continue;
-        const struct locus_position_param *param = &spec->scheme->params[i];
-        locus_buffer_printf(out, "%c%s=", separator, param->key);
+        locus_buffer_printf(out, "%c%s=", separator, spec->scheme->params[i].key);
+        locus_position_print_value(&spec->scheme->params[i], spec->values[i], out);
         separator = ',';
-        double value = spec->values[i];
-        if (param->type == LOCUS_PARAM_CHOICE || is_word(param, value)) {
-            struct span choice = choice_at(param, (int)(value < 0 ? -1 - value : value));
-            locus_buffer_append(out, choice.bytes, choice.n_bytes);
-        } else {
-            char number[LOCUS_NUMBER_TEXT];
-            locus_number_format(value, number);
-            locus_buffer_append(out, number, strlen(number));
-        }
     }
 }
 

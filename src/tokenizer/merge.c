@@ -3,26 +3,14 @@
 
 #include <stdlib.h>
 
-#include "base/buffer.h"
-
-/* Room for one more element; on failure everything stays as it was. */
-static bool make_room(void **array, size_t *capacity, size_t count, size_t size)
-{
-    if (count < *capacity) return true;
-    size_t larger = *capacity ? *capacity * 2 : 64, n_bytes;
-    if (!locus_mul_size(larger, size, &n_bytes)) return false;
-    void *block = realloc(*array, n_bytes);
-    if (!block) return false;
-    *array = block;
-    *capacity = larger;
-    return true;
-}
+#include "base/array.h"
 
 void locus_merge_add(struct locus_merge *merge, size_t start, size_t length, int32_t id)
 {
     void *symbols = merge->symbols;
     size_t at = merge->n_symbols;
-    if (merge->failed || !make_room(&symbols, &merge->symbol_capacity, at, sizeof *merge->symbols))
+    if (merge->failed ||
+        !locus_array_grow(&symbols, at, &merge->symbol_capacity, sizeof *merge->symbols))
         merge->failed = true;
     merge->symbols = symbols;
     if (merge->failed) return;
@@ -38,7 +26,7 @@ void locus_merge_add(struct locus_merge *merge, size_t start, size_t length, int
 static void heap_push(struct locus_merge *merge, struct locus_merge_candidate candidate)
 {
     void *heap = merge->heap;
-    if (!make_room(&heap, &merge->heap_capacity, merge->n_heap, sizeof *merge->heap))
+    if (!locus_array_grow(&heap, merge->n_heap, &merge->heap_capacity, sizeof *merge->heap))
         merge->failed = true;
     merge->heap = heap;
     if (merge->failed) return;

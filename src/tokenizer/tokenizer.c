@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/model.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/sentencepiece.h"
@@ -88,7 +89,7 @@ static enum locus_status create_kind(struct locus_tokenizer *tokenizer,
     if (!locus_checkpoint_string(checkpoint, key, &name, &n_bytes))
         return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is not a string", path, key);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strlen(kinds[i].name) != n_bytes || memcmp(kinds[i].name, name, n_bytes)) continue;
+        if (!locus_text_is(name, n_bytes, kinds[i].name)) continue;
         tokenizer->kind = kinds[i].kind;
         return kinds[i].create(tokenizer, checkpoint, error);
     }

@@ -10,6 +10,13 @@
  */
 int locus_utf8_scan(const char *bytes, size_t n_bytes);
 
+/* Bytes of the whole character that starts here; 0 where none does. */
+static inline size_t locus_utf8_character(const char *bytes, size_t n_bytes)
+{
+    int length = n_bytes > 0 ? locus_utf8_scan(bytes, n_bytes) : 0;
+    return length > 0 ? (size_t)length : 0;
+}
+
 /* The code point of a whole character of that length. */
 uint32_t locus_utf8_code(const char *bytes, int length);
 

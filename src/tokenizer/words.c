@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/text.h"
 #include "tokenizer/utf8.h"
 
 /* White space, inside a class: Unicode's White_Space. PCRE2's \s holds U+180E besides. */
@@ -92,8 +93,7 @@ static const struct pattern *find_pattern(const struct locus_checkpoint *checkpo
         return NULL;
     }
     for (size_t i = 0; i < N_PATTERNS; i++)
-        if (strlen(patterns[i].name) == n_bytes && !memcmp(patterns[i].name, name, n_bytes))
-            return &patterns[i];
+        if (locus_text_is(name, n_bytes, patterns[i].name)) return &patterns[i];
     struct locus_buffer known = {0};
     for (size_t i = 0; i < N_PATTERNS; i++)
         locus_buffer_printf(&known, "%s%s", i ? ", " : "", patterns[i].name);
