@@ -17,12 +17,13 @@ enum locus_status locus_fail(locus_error *error, enum locus_status status, const
     size_t n = strlen(error->message);
     if (length >= (int)sizeof error->message) {
         /* The cut may have left the start of a character: drop it. */
-        size_t start = n;
-        while (start > 0 && ((unsigned char)error->message[start - 1] & 0xC0) == 0x80)
-            start--;
-        if (start > 0 && (unsigned char)error->message[start - 1] >= 0xC0) start--;
-        error->message[start] = '\0';
-        n = start;
+        size_t lead = n;
+        while (lead > 0 && ((unsigned char)error->message[lead - 1] & 0xC0) == 0x80)
+            lead--;
+        unsigned char first = lead > 0 ? (unsigned char)error->message[lead - 1] : 0;
+        size_t whole = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
+        if (whole > 1 && n - lead + 1 < whole) n = lead - 1;
+        error->message[n] = '\0';
     }
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)error->message[i];

@@ -1,0 +1,235 @@
+/* The base room: errors cut on a character, buffers that grow, blocks that are aligned, files that
+ * appear whole or not at all, work dealt out whole.
+ */
+#include <dirent.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/tensor_type.h"
+#include "base/threads.h"
+#include "testing.h"
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+START_TEST(error_is_one_line_of_whole_characters)
+{
+    locus_error error = {0};
+    ck_assert_int_eq(locus_fail(&error, LOCUS_ERROR_IO, "a\nb\t\x7F%d\033[0m", 7), LOCUS_ERROR_IO);
+    ck_assert_str_eq(error.message, "a?b??7?[0m");
+    ck_assert_int_eq(error.status, LOCUS_ERROR_IO);
+    ck_assert_int_eq(locus_fail(NULL, LOCUS_ERROR_FORMAT, "%d", 1), LOCUS_ERROR_FORMAT);
+    /* Cut anywhere, a character of several bytes goes whole. */
+    char text[600];
+    for (size_t lead = 0; lead < 5; lead++) {
+        memset(text, 'x', lead);
+        for (size_t i = lead; i + 4 < sizeof text; i += 4)
+            memcpy(text + i, "\xF0\x9F\x98\x80", 5);
+        locus_fail(&error, LOCUS_ERROR_IO, "%s", text);
+        size_t n = strlen(error.message);
+        ck_assert_uint_le(n, 255);
+        ck_assert_uint_ge(n, 252);
+        ck_assert_uint_eq((n - lead) % 4, 0);
+    }
+    ck_assert_int_eq(locus_fail_memory(&error, 42), LOCUS_ERROR_MEMORY);
+    ck_assert_ptr_nonnull(strstr(error.message, "42 bytes"));
+}
+END_TEST
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+START_TEST(blocks_are_aligned_and_zero)
+{
+    for (size_t n = 0; n < 300; n += 7) {
+        unsigned char *block = locus_aligned_zalloc(n, 3);
+        ck_assert_ptr_nonnull(block);
+        ck_assert_uint_eq((uintptr_t)block % 64, 0);
+        for (size_t i = 0; i < 3 * n; i++)
+            ck_assert(block[i] == 0);
+        locus_aligned_free(block);
+    }
+    locus_aligned_free(NULL);
+}
+END_TEST
+
+START_TEST(sizes_that_overflow_are_no_block)
+{
+    size_t product = 7;
+    ck_assert(!locus_mul_size(SIZE_MAX, 2, &product) && product == 7);
+    ck_assert(!locus_mul_size((size_t)1 << 32, (size_t)1 << 32, &product) && product == 7);
+    ck_assert(locus_mul_size((size_t)1 << 31, (size_t)1 << 32, &product));
+    ck_assert_uint_eq(product, (size_t)1 << 63);
+    ck_assert_ptr_null(locus_aligned_zalloc((size_t)1 << 32, (size_t)1 << 32));
+    ck_assert_ptr_null(locus_aligned_zalloc(SIZE_MAX, 1));
+    ck_assert_ptr_null(locus_aligned_zalloc(SIZE_MAX - 64, 1));
+    ck_assert_ptr_null(locus_aligned_zalloc((size_t)1 << 62, 4));
+}
+END_TEST
+
+START_TEST(buffer_grows_and_remembers_a_failure)
+{
+    struct locus_buffer buffer = {0};
+    locus_buffer_append(&buffer, "", 0);
+    for (int i = 0; i < 10000; i++)
+        locus_buffer_printf(&buffer, "%d,", i);
+    locus_buffer_append(&buffer, "\0x", 2);
+    ck_assert(!buffer.failed);
+    ck_assert_uint_eq(buffer.length, 48890 + 2);
+    ck_assert(!memcmp(buffer.bytes, "0,1,2,", 6) && buffer.bytes[buffer.length] == '\0');
+    locus_buffer_append(&buffer, "", SIZE_MAX / 2); /* refused before a byte is read */
+    ck_assert(buffer.failed);
+    locus_buffer_append(&buffer, "x", 1);
+    locus_buffer_printf(&buffer, "x");
+    ck_assert_uint_eq(buffer.length, 48890 + 2);
+    locus_buffer_free(&buffer);
+    ck_assert(!buffer.bytes && !buffer.length && !buffer.failed);
+}
+END_TEST
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+static int count_files(const char *path)
+{
+    char copy[4096];
+    snprintf(copy, sizeof copy, "%s", path);
+    DIR *folder = opendir(dirname(copy));
+    ck_assert_ptr_nonnull(folder);
+    int n = 0;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        n += entry->d_name[0] != '.';
+    closedir(folder);
+    return n;
+}
+
+START_TEST(output_appears_whole)
+{
+    const char *path = testing_temporary("x.txt");
+    struct locus_output_file output;
+    umask(027);
+    ck_assert_int_eq(locus_output_begin(&output, path, NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_output_write(&output, "text", 4, NULL), LOCUS_OK);
+    struct stat info;
+    ck_assert_int_ne(stat(path, &info), 0); /* not yet */
+    ck_assert_int_eq(locus_output_commit(&output, NULL), LOCUS_OK);
+    locus_output_abort(&output); /* after commit does nothing */
+    ck_assert_int_eq(stat(path, &info), 0);
+    ck_assert_uint_eq(info.st_mode & 0777, 0640);
+    struct locus_mapped_file file;
+    ck_assert_int_eq(locus_file_map(&file, path, NULL), LOCUS_OK);
+    ck_assert(file.size == 4 && !memcmp(file.bytes, "text", 4));
+    locus_file_drop(&file, 0, 4);
+    ck_assert(!memcmp(file.bytes, "text", 4));
+    locus_file_unmap(&file);
+    ck_assert_int_eq(count_files(path), 1);
+}
+END_TEST
+
+START_TEST(aborted_output_leaves_nothing)
+{
+    const char *path = testing_temporary("x.txt");
+    struct locus_output_file output;
+    ck_assert_int_eq(locus_output_begin(&output, path, NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_output_write(&output, "text", 4, NULL), LOCUS_OK);
+    locus_output_abort(&output);
+    ck_assert_int_eq(count_files(path), 0);
+}
+END_TEST
+
+START_TEST(empty_file_maps_to_nothing)
+{
+    const char *path = testing_temporary("x.txt");
+    testing_write(path, "", 0);
+    struct locus_mapped_file file;
+    ck_assert_int_eq(locus_file_map(&file, path, NULL), LOCUS_OK);
+    ck_assert(!file.bytes && file.size == 0);
+    locus_file_drop(&file, 0, 0);
+    locus_file_unmap(&file);
+}
+END_TEST
+
+/* ---- threads and types --------------------------------------------------------------------- */
+
+START_TEST(shares_are_all_the_work_once)
+{
+    const int counts[] = {0, 1, 2, 5, 1000, INT32_MAX};
+    for (int c = 0; c < 6; c++)
+        for (int n_threads = 1; n_threads <= LOCUS_MAX_THREADS; n_threads += 31) {
+            int next = 0;
+            for (int thread = 0; thread < n_threads; thread++) {
+                int first, end;
+                locus_threads_share(counts[c], thread, n_threads, &first, &end);
+                ck_assert(first == next && end >= first);
+                next = end;
+            }
+            ck_assert_int_eq(next, counts[c]);
+        }
+}
+END_TEST
+
+struct ring {
+    int seen[8], sums[8];
+};
+
+/* What each thread writes before the barrier, all read after it. */
+static void worker(void *context, int thread, int n_threads)
+{
+    struct ring *ring = context;
+    ring->seen[thread] = thread + 1;
+    locus_threads_barrier();
+    for (int i = 0; i < n_threads; i++)
+        ring->sums[thread] += ring->seen[i];
+}
+
+START_TEST(barrier_parts_writes_from_reads)
+{
+    ck_assert_int_ge(locus_threads_default(), 1);
+    for (int round = 0; round < 20; round++) {
+        struct ring ring = {{0}, {0}};
+        locus_threads_run(4, worker, &ring);
+        int n = 0, sum = 0;
+        for (; n < 8 && ring.seen[n]; n++)
+            sum += ring.seen[n];
+        ck_assert(n >= 1 && n <= 4);
+        for (int i = 0; i < n; i++)
+            ck_assert_int_eq(ring.sums[i], sum);
+    }
+}
+END_TEST
+
+START_TEST(types_are_known_by_their_number)
+{
+    static const uint32_t known[] = {0, 1, 2, 8, 30};
+    for (uint32_t type = 0; type < 100; type++) {
+        bool wanted = false;
+        for (int i = 0; i < 5; i++)
+            wanted |= known[i] == type;
+        const struct locus_tensor_type_info *info = locus_tensor_type_find(type);
+        ck_assert((info != NULL) == wanted);
+        if (info) ck_assert_uint_eq(info->type, type);
+    }
+    ck_assert_ptr_null(locus_tensor_type_find(UINT32_MAX));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("base");
+    TCase *tests = tcase_create("base");
+    tcase_add_test(tests, error_is_one_line_of_whole_characters);
+    tcase_add_test(tests, blocks_are_aligned_and_zero);
+    tcase_add_test(tests, sizes_that_overflow_are_no_block);
+    tcase_add_test(tests, buffer_grows_and_remembers_a_failure);
+    tcase_add_test(tests, output_appears_whole);
+    tcase_add_test(tests, aborted_output_leaves_nothing);
+    tcase_add_test(tests, empty_file_maps_to_nothing);
+    tcase_add_test(tests, shares_are_all_the_work_once);
+    tcase_add_test(tests, barrier_parts_writes_from_reads);
+    tcase_add_test(tests, types_are_known_by_their_number);
+    suite_add_tcase(suite, tests);
+    return testing_run(suite);
+}
