@@ -60,37 +60,43 @@ static bool is_special(const char *path)
     return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
+/* A new file beside `path`; its name goes to `temporary`, and no other process or thread has it
+ * open. Unlike mkstemp's, its mode follows the umask, which can't be asked for without setting it.
+ * Returns the descriptor, or -1 with errno set. */
+static int create_temporary(char *temporary, size_t size, const char *path)
+{
+    enum { MOST = 1000 };
+    int descriptor = -1;
+    for (int i = 0; i < MOST && descriptor < 0; i++) {
+        snprintf(temporary, size, "%s.%ld-%d", path, (long)getpid(), i);
+        descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (descriptor < 0 && errno != EEXIST) break;
+    }
+    return descriptor;
+}
+
 enum locus_status locus_output_begin(struct locus_output_file *output, const char *path,
                                      locus_error *error)
 {
-    static const char suffix[] = ".XXXXXX";
+    enum { SUFFIX = 32 }; /* bytes that a temporary name is longer, its NUL included */
     size_t length = strlen(path);
     *output = (struct locus_output_file){
         .path = malloc(length + 1),
-        .temporary = malloc(length + sizeof suffix),
+        .temporary = calloc(1, length + SUFFIX), /* "": nothing to remove */
     };
     if (!output->path || !output->temporary) {
         locus_output_abort(output);
         return locus_fail_memory(error, 2 * length);
     }
     memcpy(output->path, path, length + 1);
-    memcpy(output->temporary, path, length);
-    memcpy(output->temporary + length, suffix, sizeof suffix);
-    const bool special = is_special(path);
-    if (special) output->temporary[0] = '\0';
-    int descriptor =
-        special ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : mkstemp(output->temporary);
+    int descriptor = is_special(path) ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
+                                      : create_temporary(output->temporary, length + SUFFIX, path);
     if (descriptor < 0) {
         int reason = errno;
         output->temporary[0] = '\0';
         locus_output_abort(output);
         return locus_fail(error, LOCUS_ERROR_IO, "%s: cannot be written: %s", path,
                           strerror(reason));
-    }
-    if (!special) {
-        mode_t mask = umask(0);
-        umask(mask);
-        fchmod(descriptor, 0666 & ~mask);
     }
     output->stream = fdopen(descriptor, "wb");
     if (!output->stream) {
