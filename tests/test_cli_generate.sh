@@ -74,8 +74,8 @@ check "any bytes are a prompt" writes "$folder/text" -f "$folder/bytes" -n 0
 check "and come out as they are" same "$folder/text" "$folder/bytes"
 check "an empty prompt starts a text" succeeds generate -p '' -n 5
 check "so does an empty input" succeeds generate -n 5
-check "no such prompt file" refuses 1 "can't read the prompt from .*: No such" generate -f "$folder/no"
-check "a folder as prompt" refuses 1 "can't read the prompt" generate -f "$folder"
+check "no such prompt file" refuses 1 "can't read the text from .*: No such" generate -f "$folder/no"
+check "a folder as prompt" refuses 1 "can't read the text" generate -f "$folder"
 
 for options in '' '-p x' '-P none' '-v' '--json'; do
     # shellcheck disable=SC2086

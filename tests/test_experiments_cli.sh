@@ -88,6 +88,18 @@ check "a stride without sliding" refuses 2 'stride belongs to' \
     perplexity "${base[@]}" -f "$text" --stride 4
 check "a context below the windows" refuses 2 'less than the windows' \
     perplexity "${base[@]}" -f "$text" -c 8 --length 16
+cp "$text" "$folder/own.txt"
+check "an output over the text" refuses 2 'own.txt would be written over .*own.txt' \
+    perplexity "${base[@]}" -f "$folder/own.txt" --per-token "$folder/./own.txt"
+check "a table over the text" refuses 2 'own.txt would be written over .*own.txt' \
+    extrapolate "${base[@]}" -f "$folder/own.txt" --lengths 32 --csv "$folder/own.txt"
+check "the text is as it was" cmp "$text" "$folder/own.txt"
+check "two outputs in one file" refuses 2 'x.out would be written over .*x.out' \
+    extrapolate "${base[@]}" -f "$text" --lengths 32 --csv "$folder/x.out" --json "$folder/./x.out"
+check "an output over the model" refuses 2 'perplexity.gguf' \
+    perplexity "${base[@]}" -f "$text" --logits "$model"
+check "a folder as output, before the run" refuses 1 'files: cannot be written: Is a directory' \
+    extrapolate "${base[@]}" -f "$text" --lengths 32 --png "$folder/files"
 check "two texts with --per-token" refuses 2 'takes one text, found 2' \
     perplexity "${base[@]}" -f "$text" -f "$text" --per-token "$folder/files/x.csv"
 check "nothing is left" only '*'

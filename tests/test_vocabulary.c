@@ -51,6 +51,13 @@ static void numbers_for_merges(struct variant *variant)
     locus_writer_i32s(variant_writer(variant), "tokenizer.ggml.merges", (const int32_t[]){1}, 1);
 }
 
+static void one_piece_for_merges(struct variant *variant)
+{
+    no_merges(variant);
+    locus_writer_strings(variant_writer(variant), "tokenizer.ggml.merges",
+                         (const char *const[]){"h e", "he"}, (const size_t[]){3, 2}, 2);
+}
+
 static void no_tokens(struct variant *variant)
 {
     variant_drop(variant, "tokenizer.ggml.tokens");
@@ -119,6 +126,7 @@ static const struct refusal {
     {BPE, number_for_a_pattern, {"tokenizer.ggml.pre is not a string"}},
     {BPE, no_merges, {"tokenizer.ggml.merges is absent", "expected strings"}},
     {BPE, numbers_for_merges, {"tokenizer.ggml.merges is something else", "expected strings"}},
+    {BPE, one_piece_for_merges, {"merges[1] is \"he\"", "expected two pieces"}},
     {BPE, no_tokens, {"tokenizer.ggml.tokens is absent", "expected strings"}},
     {BPE, empty_tokens, {"tokenizer.ggml.tokens is empty"}},
     {BPE, few_types, {"token_type has 1 entries", "expected 282"}},

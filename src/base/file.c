@@ -89,7 +89,12 @@ enum locus_status locus_output_begin(struct locus_output_file *output, const cha
         return locus_fail_memory(error, 2 * length);
     }
     memcpy(output->path, path, length + 1);
-    int descriptor = is_special(path) ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
+    struct stat info;
+    int descriptor = -1;
+    if (!stat(path, &info) && S_ISDIR(info.st_mode))
+        errno = EISDIR; /* better known before the work than at the rename */
+    else
+        descriptor = is_special(path) ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
                                       : create_temporary(output->temporary, length + SUFFIX, path);
     if (descriptor < 0) {
         int reason = errno;

@@ -50,7 +50,11 @@ static bool check_outputs(struct locus_extrapolate *run)
 {
     const char *paths[] = {run->options->json,
                            run->task == LOCUS_TASK_PASSKEY ? NULL : run->options->png};
-    int status = locus_outputs_check(paths, 2);
+    const char *outputs[] = {run->options->csv, run->options->json, run->options->png};
+    int status = locus_outputs_apart("extrapolate", outputs, 3, &run->texts);
+    for (int i = 0; i < run->n_subjects * 3 && status < 0; i++)
+        status = locus_output_apart("extrapolate", outputs[i % 3], run->subjects[i / 3].path);
+    if (status < 0) status = locus_outputs_check(paths, 2);
     if (status >= 0) run->status = status;
     return status < 0;
 }

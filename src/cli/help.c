@@ -43,7 +43,7 @@ int locus_help_overview(void)
                         "usage: locus COMMAND [options]\n       locus --version\n\nCommands:\n",
                         locus_version());
     for (size_t i = 0; locus_command_at(i); i++)
-        locus_buffer_printf(&out, "  %-10s  %s\n", locus_command_at(i)->name,
+        locus_buffer_printf(&out, "  %-11s  %s\n", locus_command_at(i)->name,
                             locus_command_at(i)->summary);
     locus_buffer_printf(&out, "\nOptions of every command:\n");
     locus_options_describe(locus_common_options, NULL, &out);

@@ -161,10 +161,7 @@ static int refuse_number(const char *command, const struct locus_option *option,
                                 text);
     if (option->max >= INT_MAX && option->min <= INT_MIN)
         return locus_talk_usage(command, "%s: found '%s', expected %s", name, text, kind);
-    if (option->max >= INT_MAX)
-        return locus_talk_usage(command, "%s: found '%s', expected %s, at least %.9g", name, text,
-                                kind, option->min);
-    return locus_talk_usage(command, "%s: found '%s', expected %s from %.9g to %.9g", name, text,
+    return locus_talk_usage(command, "%s: found '%s', expected %s from %.10g to %.10g", name, text,
                             kind, option->min, option->max);
 }
 

@@ -110,7 +110,11 @@ static bool open_model(struct locus_perplexity *run)
     if (status < 0 && options->common.n_context && options->common.n_context < length)
         status = locus_talk_usage(command_name, "-c (--context) is %d, less than the windows' %d",
                                   options->common.n_context, length);
-    if (status < 0) status = locus_outputs_check(&options->per_token, 1);
+    const char *outputs[] = {options->per_token, options->logits};
+    for (int i = 0; i < 2 && status < 0; i++)
+        status = locus_output_apart(command_name, outputs[i], run->subject.path);
+    if (status < 0) status = locus_outputs_apart(command_name, outputs, 2, &run->texts);
+    if (status < 0) status = locus_outputs_check(outputs, 2);
     if (status >= 0) run->status = status;
     return status < 0;
 }

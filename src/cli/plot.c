@@ -14,6 +14,7 @@
 #include "cli/model_file.h"
 #include "cli/names.h"
 #include "cli/session_options.h"
+#include "cli/subject.h"
 #include "cli/talk.h"
 #include "experiment/probe.h"
 #include "forward/session.h"
@@ -475,6 +476,11 @@ static int run(void *values, int n_operands, char **operands)
     locus_error error;
     char *path = locus_model_file(&plot.options->common, &status);
     if (!path) return status;
+    status = locus_output_apart("plot", plot.options->output, path);
+    if (status >= 0) {
+        free(path);
+        return status;
+    }
     name_model(&plot, path);
     plot.model = locus_model_open(path, &error);
     if (!plot.model)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/sha256.h"
@@ -156,6 +157,48 @@ int locus_plan_option(struct locus_plan *plan, const char *command, const char *
         return locus_talk_usage(command, "--stride belongs to --protocol sliding, found %s",
                                 locus_protocol_name(plan->protocol));
     return locus_plan_check(plan, &error) ? locus_talk_usage(command, "%s", error.message) : -1;
+}
+
+/* Where neither file is there yet, their folders and names tell. */
+static bool same_place(const char *one, const char *other)
+{
+    const char *const paths[] = {one, other};
+    struct stat folders[2];
+    if (strcmp(last_part(one), last_part(other)) != 0) return false;
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(paths[i], '/');
+        char *folder = slash ? strndup(paths[i], (size_t)(slash - paths[i]) + 1) : strdup(".");
+        bool there = folder && stat(folder, &folders[i]) == 0;
+        free(folder);
+        if (!there) return false;
+    }
+    return folders[0].st_dev == folders[1].st_dev && folders[0].st_ino == folders[1].st_ino;
+}
+
+int locus_output_apart(const char *command, const char *output, const char *other)
+{
+    struct stat one, two;
+    if (!output || !other) return -1;
+    const bool has_one = stat(output, &one) == 0, has_two = stat(other, &two) == 0;
+    bool same = has_one && has_two && S_ISREG(one.st_mode) && one.st_dev == two.st_dev &&
+                one.st_ino == two.st_ino;
+    if (!has_one && !has_two) same = same_place(output, other);
+    return same ? locus_talk_usage(command, "%s would be written over %s: expected two files",
+                                   output, other)
+                : -1;
+}
+
+int locus_outputs_apart(const char *command, const char *const *outputs, int n_outputs,
+                        const struct locus_text_list *texts)
+{
+    int status = -1;
+    for (int i = 0; i < n_outputs; i++) {
+        for (int j = 0; j < i && status < 0; j++)
+            status = locus_output_apart(command, outputs[i], outputs[j]);
+        for (int j = 0; j < texts->n_items && status < 0; j++)
+            status = locus_output_apart(command, outputs[i], texts->items[j].path);
+    }
+    return status;
 }
 
 int locus_outputs_check(const char *const *paths, int n_paths)

@@ -57,6 +57,12 @@ bool locus_row_set_plan(struct locus_row *row, const char *text, const struct lo
 int locus_plan_option(struct locus_plan *plan, const char *command, const char *protocol,
                       int stride, int length);
 
+/* Refuses an output that is `other`, a file that is read or another output; NULL: none. The outputs
+ * with one another and with the texts, likewise. The same returns. */
+int locus_output_apart(const char *command, const char *output, const char *other);
+int locus_outputs_apart(const char *command, const char *const *outputs, int n_outputs,
+                        const struct locus_text_list *texts);
+
 /* Whether files can be written at these paths (NULL: none), before a long run; nothing is left
  * there. The same returns. */
 int locus_outputs_check(const char *const *paths, int n_paths);

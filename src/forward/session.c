@@ -49,7 +49,12 @@ static enum locus_status set_position(struct locus_session *session,
     locus_position_print(&session->position.spec, &printed);
     session->position_text = printed.bytes;
     if (printed.failed) return locus_fail_memory(error, printed.length);
-    if ((status = locus_position_init(&session->position, &env, error))) return status;
+    if ((status = locus_position_init(&session->position, &env, error))) {
+        /* What the checkpoint itself asks for isn't the caller's mistake. */
+        if (status != LOCUS_ERROR_ARGUMENT || params->position || params->scheme) return status;
+        if (error) error->status = LOCUS_ERROR_FORMAT;
+        return LOCUS_ERROR_FORMAT;
+    }
     session->per_row_keys = locus_position_per_row_keys(&session->position);
     session->row_floats = locus_position_row_floats(&session->position);
     if (session->row_floats < 0)

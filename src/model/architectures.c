@@ -121,7 +121,7 @@ static enum locus_status read_needed_int(struct reader *reader, const char *key,
     return read_int(reader, key, 1, max, value);
 }
 
-/* A finite number >= min; absent keys keep *value. */
+/* A number from min to 1e30; absent keys keep *value. */
 static enum locus_status read_float(struct reader *reader, const char *key, double min,
                                     float *value)
 {
@@ -133,7 +133,7 @@ static enum locus_status read_float(struct reader *reader, const char *key, doub
                           locus_checkpoint_path(reader->checkpoint), reader->key);
     if (!(found >= min && found <= 1e30))
         return locus_fail(reader->error, LOCUS_ERROR_FORMAT,
-                          "%s: %s is %g, expected a number of at least %g",
+                          "%s: %s is %g, expected a number from %g to 1e+30",
                           locus_checkpoint_path(reader->checkpoint), reader->key, found, min);
     *value = (float)found;
     return LOCUS_OK;

@@ -25,7 +25,8 @@ static inline float locus_sigmoid(float x)
     p = p * r + 1.0f / 6;
     p = p * r + 0.5f;
     p = (p * r) * r + r + 1.0f;
-    int32_t bits = ((int32_t)n + 127) * (1 << 23);
+    float whole = n == n ? n : 0.0f; /* p carries a NaN on; none has a whole number */
+    int32_t bits = ((int32_t)whole + 127) * (1 << 23);
     float power;
     memcpy(&power, &bits, sizeof power);
     return 1.0f / (1.0f + p * power);

@@ -82,12 +82,32 @@ static bool merges(const void *context, const struct locus_symbol *left,
     return rule->left >= 0;
 }
 
+/* Where the second piece of "left right" begins; NULL: the line is no two pieces. */
+static const char *second_piece(const char *line, size_t n_bytes)
+{
+    const char *space = n_bytes > 1 ? memchr(line + 1, ' ', n_bytes - 1) : NULL;
+    return space && space + 1 < line + n_bytes ? space + 1 : NULL;
+}
+
+static enum locus_status check_lines(const struct locus_checkpoint *checkpoint, const char *key,
+                                     const char *const *lines, const size_t *lengths, size_t count,
+                                     locus_error *error)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!second_piece(lines[i], lengths[i]))
+            return locus_fail(error, LOCUS_ERROR_FORMAT,
+                              "%s: %s[%zu] is \"%.*s\", expected two pieces and a space between",
+                              locus_checkpoint_path(checkpoint), key, i,
+                              (int)(lengths[i] < 40 ? lengths[i] : 40), lines[i]);
+    return LOCUS_OK;
+}
+
 /* Adds a line "left right"; one that names no tokens can never apply, and is left out. `scratch`
  * has room for it. */
 static void add_rule(struct locus_bpe *bpe, const char *line, size_t n_bytes, uint32_t rank,
                      char *scratch)
 {
-    const char *space = n_bytes > 1 ? memchr(line + 1, ' ', n_bytes - 1) : NULL;
+    const char *second = second_piece(line, n_bytes), *space = second ? second - 1 : NULL;
     size_t n_left, n_right;
     if (!space || !unspell(line, (size_t)(space - line), scratch, &n_left) ||
         !unspell(space + 1, (size_t)(line + n_bytes - space - 1), scratch + n_left, &n_right) ||
@@ -131,13 +151,14 @@ static enum locus_status read_rules(struct locus_bpe *bpe,
         scratch = malloc(longest + 1);
         memset(bpe->rules, 0xFF, n_slots * sizeof *bpe->rules); /* left = -1: empty */
     }
-    for (size_t i = 0; scratch && i < count; i++)
+    enum locus_status status = scratch ? check_lines(checkpoint, key, lines, lengths, count, error)
+                                       : locus_fail_memory(error, n_slots * sizeof *bpe->rules);
+    for (size_t i = 0; !status && i < count; i++)
         add_rule(bpe, lines[i], lengths[i], (uint32_t)i, scratch);
-    bool failed = !scratch;
     free(lines);
     free(lengths);
     free(scratch);
-    return failed ? locus_fail_memory(error, n_slots * sizeof *bpe->rules) : LOCUS_OK;
+    return status;
 }
 
 struct locus_bpe *locus_bpe_create(const struct locus_vocabulary *vocabulary,
