@@ -75,7 +75,7 @@ static bool default_lengths(struct locus_extrapolate *run)
     enum { N = 6 };
     if (run->n_lengths > 0) return true;
     const int trained = run->subjects[0].info.trained_length;
-    run->lengths = malloc(N * sizeof *run->lengths);
+    run->lengths = calloc(N, sizeof *run->lengths);
     if (!run->lengths) return out_of_memory(run);
     for (int64_t n = 8 * (int64_t)trained; n > 0 && run->n_lengths < N; n /= 2)
         if (n <= INT32_MAX) run->lengths[run->n_lengths++] = (int)n;

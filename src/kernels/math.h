@@ -10,9 +10,9 @@
 
 #include "kernels/quant.h"
 
-/* e^x within 1.01 ulp (2 where the result is subnormal); 0 below -104, infinite above 89; NaN for NaN.
- * x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial, 2^n in two factors that never leave the
- * range of the exponent. */
+/* e^x within 1.01 ulp (2 where the result is subnormal); 0 below -104, infinite above 89; NaN for
+ * NaN. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial, 2^n in two factors that never
+ * leave the range of the exponent. */
 static inline float locus_exp(float x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
