@@ -172,6 +172,7 @@ START_TEST(shares_are_all_the_work_once)
 END_TEST
 
 struct ring {
+    struct locus_barrier barrier;
     int seen[8], sums[8];
 };
 
@@ -180,7 +181,7 @@ static void worker(void *context, int thread, int n_threads)
 {
     struct ring *ring = context;
     ring->seen[thread] = thread + 1;
-    locus_threads_barrier();
+    locus_barrier_wait(&ring->barrier, n_threads);
     for (int i = 0; i < n_threads; i++)
         ring->sums[thread] += ring->seen[i];
 }
@@ -189,7 +190,7 @@ START_TEST(barrier_parts_writes_from_reads)
 {
     ck_assert_int_ge(locus_threads_default(), 1);
     for (int round = 0; round < 20; round++) {
-        struct ring ring = {{0}, {0}};
+        struct ring ring = {0};
         locus_threads_run(4, worker, &ring);
         int n = 0, sum = 0;
         for (; n < 8 && ring.seen[n]; n++)

@@ -1,10 +1,38 @@
 /* Threads: see threads.h. */
 #include "base/threads.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+
+static void pause_thread(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+void locus_barrier_wait(struct locus_barrier *barrier, int n_threads)
+{
+    enum { SPINS = 10000 };
+    if (n_threads == 1) return;
+    unsigned round = atomic_load_explicit(&barrier->round, memory_order_relaxed);
+    unsigned arrived = atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_acq_rel) + 1;
+    if (arrived == (unsigned)n_threads) {
+        atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&barrier->round, round + 1, memory_order_release);
+        return;
+    }
+    for (int spins = 0; atomic_load_explicit(&barrier->round, memory_order_acquire) == round;
+         spins++)
+        if (spins < SPINS)
+            pause_thread();
+        else
+            sched_yield();
+}
+
 #ifdef _OPENMP
 
 #include <omp.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,11 +100,6 @@ void locus_threads_run(int n_threads, void (*worker)(void *context, int thread, 
     worker(context, omp_get_thread_num(), omp_get_num_threads());
 }
 
-void locus_threads_barrier(void)
-{
-#pragma omp barrier
-}
-
 #else
 
 int locus_threads_default(void)
@@ -90,7 +113,5 @@ void locus_threads_run(int n_threads, void (*worker)(void *context, int thread, 
     (void)n_threads;
     worker(context, 0, 1);
 }
-
-void locus_threads_barrier(void) {}
 
 #endif

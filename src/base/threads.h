@@ -13,8 +13,15 @@ int locus_threads_default(void);
 void locus_threads_run(int n_threads, void (*worker)(void *context, int thread, int n_threads),
                        void *context);
 
-/* Inside a worker: waits until every thread of the region is here. */
-void locus_threads_barrier(void);
+/* Where the threads of one region wait for each other. Zero-initialise. */
+struct locus_barrier {
+    _Atomic unsigned arrived, round;
+};
+
+/* Inside a worker: returns when all n_threads of the region (the number the worker was told) are
+ * here. Waits awake for some microseconds, then lets others run: OpenMP's own barrier stays awake
+ * for milliseconds, which on a busy machine is what the thread waited for needs. */
+void locus_barrier_wait(struct locus_barrier *barrier, int n_threads);
 
 /* Work of `count` items in equal runs of whole items: this thread's is [*first, *end). */
 static inline void locus_threads_share(int count, int thread, int n_threads, int *first, int *end)

@@ -36,6 +36,12 @@ static int share_end(const struct pass *pass, int count)
     return end;
 }
 
+/* Ends a step that others read. */
+static void await_all(const struct pass *pass)
+{
+    locus_barrier_wait(&pass->session->barrier, pass->n_threads);
+}
+
 static void norm_rows(const struct pass *pass, const struct locus_norm_weights *weights, float *out,
                       const float *x, int n)
 {
@@ -65,7 +71,7 @@ static struct locus_activations prepare(const struct pass *pass, const float *x,
     for (int i = share_first(pass, n); i < share_end(pass, n); i++)
         session->kernels->quantize(session->blocks + (size_t)i * (cols / LOCUS_BLOCK),
                                    x + (size_t)i * cols, n_cols);
-    locus_threads_barrier();
+    await_all(pass);
     return in;
 }
 
@@ -93,7 +99,7 @@ static void embed(const struct pass *pass)
                 row[c] *= config->embedding_scale;
         session->positions[i] = first_position + i;
     }
-    locus_threads_barrier();
+    await_all(pass);
     if (pass->thread == 0) {
         float *kept = session->row_floats ? session->kept + ((size_t)session->length + 1) *
                                                                 (size_t)session->row_floats
@@ -101,10 +107,10 @@ static void embed(const struct pass *pass)
         locus_position_embed(&session->position, pass->tokens, session->x, first_position, pass->n,
                              kept);
     }
-    locus_threads_barrier();
+    await_all(pass);
     if (config->embedding_norm) {
         norm_rows(pass, &model->embedding_norm, session->x, session->x, pass->n);
-        locus_threads_barrier();
+        await_all(pass);
     }
 }
 
@@ -212,15 +218,15 @@ static void attention(const struct pass *pass, int index, const float *in)
     project(pass, &layer->q, input, session->q, n, false);
     project(pass, &layer->k, input, session->k, n, false);
     project(pass, &layer->v, input, session->v, n, false);
-    locus_threads_barrier();
+    await_all(pass);
     rotate_and_cache(pass, index);
-    locus_threads_barrier();
+    await_all(pass);
     locus_attend(session, index, n, pass->thread, pass->n_threads);
-    locus_threads_barrier();
+    await_all(pass);
     input = prepare(pass, session->attended, n, config->n_head * config->head_dim,
                     quantised(&layer->output));
     project(pass, &layer->output, input, session->x, n, true);
-    locus_threads_barrier();
+    await_all(pass);
 }
 
 /* x += MLP(in); in[n, n_embd] is complete on every thread. */
@@ -236,17 +242,17 @@ static void mlp(const struct pass *pass, int index, const float *in)
     float *hidden = config->gated ? session->gate : session->up;
     project(pass, &layer->up, input, session->up, n, false);
     if (config->gated) project(pass, &layer->gate, input, session->gate, n, false);
-    locus_threads_barrier();
+    await_all(pass);
     const int first = share_first(pass, config->n_ff), end = share_end(pass, config->n_ff);
     for (int i = 0; i < n; i++) {
         const size_t at = (size_t)i * (size_t)config->n_ff + (size_t)first;
         session->kernels->activate(config->activation, hidden + at, hidden + at,
                                    config->gated ? session->up + at : NULL, end - first);
     }
-    locus_threads_barrier();
+    await_all(pass);
     input = prepare(pass, hidden, n, config->n_ff, quantised(&layer->down));
     project(pass, &layer->down, input, session->x, n, true);
-    locus_threads_barrier();
+    await_all(pass);
 }
 
 /* Norms before each half, whose results are added to x (GPT-2, Llama). */
@@ -255,10 +261,10 @@ static void layer_pre(const struct pass *pass, int index)
     struct locus_session *session = pass->session;
     const struct locus_layer *layer = &session->model->layers[index];
     norm_rows(pass, &layer->attn_norm, session->normed, session->x, pass->n);
-    locus_threads_barrier();
+    await_all(pass);
     attention(pass, index, session->normed);
     norm_rows(pass, &layer->ffn_norm, session->normed, session->x, pass->n);
-    locus_threads_barrier();
+    await_all(pass);
     mlp(pass, index, session->normed);
 }
 
@@ -270,7 +276,7 @@ static void layer_parallel(const struct pass *pass, int index)
     const bool two = layer->ffn_norm.weight != NULL;
     norm_rows(pass, &layer->attn_norm, session->normed, session->x, pass->n);
     if (two) norm_rows(pass, &layer->ffn_norm, session->mlp_normed, session->x, pass->n);
-    locus_threads_barrier();
+    await_all(pass);
     attention(pass, index, session->normed);
     mlp(pass, index, two ? session->mlp_normed : session->normed);
 }
@@ -282,10 +288,10 @@ static void layer_post(const struct pass *pass, int index)
     const struct locus_layer *layer = &session->model->layers[index];
     attention(pass, index, session->x);
     norm_rows(pass, &layer->attn_norm, session->x, session->x, pass->n);
-    locus_threads_barrier();
+    await_all(pass);
     mlp(pass, index, session->x);
     norm_rows(pass, &layer->ffn_norm, session->x, session->x, pass->n);
-    locus_threads_barrier();
+    await_all(pass);
 }
 
 /* ---- the head ----------------------------------------------------------------------------- */
@@ -298,7 +304,7 @@ static void head_rows(const struct pass *pass, const float *rows, int n, float *
     const struct locus_linear *head = model->head.weight.panels ? &model->head : &tied;
     project(pass, head, prepare(pass, rows, n, model->config.n_embd, quantised(head)), out, n,
             false);
-    locus_threads_barrier();
+    await_all(pass);
 }
 
 /* The logits that are wanted. */
@@ -315,7 +321,7 @@ static void logits(const struct pass *pass)
     if (model->output_norm.weight) {
         norm_rows(pass, &model->output_norm, session->normed, rows, n);
         rows = session->normed;
-        locus_threads_barrier();
+        await_all(pass);
     }
     head_rows(pass, rows, n, out);
     if (pass->thread == 0 && wanted->n_rows && wanted->last)
@@ -347,12 +353,12 @@ static void score(const struct pass *pass)
                    n_embd * sizeof(float));
         if (model->output_norm.weight)
             norm_rows(pass, &model->output_norm, session->normed, session->normed, n);
-        locus_threads_barrier();
+        await_all(pass);
         head_rows(pass, session->normed, n, session->score_logits);
         for (int i = share_first(pass, n); i < share_end(pass, n); i++)
             wanted->nll[scored[i]] = negative_log_likelihood(
                 pass, session->score_logits + (size_t)i * n_vocab, wanted->targets[scored[i]]);
-        locus_threads_barrier();
+        await_all(pass);
     }
 }
 
@@ -372,6 +378,7 @@ static void worker(void *context, int thread, int n_threads)
             layer_pre(&pass, layer);
     logits(&pass);
     score(&pass);
+    await_all(&pass); /* or the region's own, slower end would */
 }
 
 void locus_forward(struct locus_session *session, const int32_t *tokens, int n,

@@ -2,6 +2,7 @@
 #ifndef LOCUS_FORWARD_SESSION_H
 #define LOCUS_FORWARD_SESSION_H
 
+#include "base/threads.h"
 #include "forward/cache.h"
 #include "forward/policy.h"
 #include "model/model.h"
@@ -23,7 +24,8 @@ struct locus_session {
     struct locus_cache cache;
     enum locus_cache_type cache_type;
     int n_threads, n_batch, capacity, first_position;
-    int length;        /* tokens held: slots 0 .. length-1 */
+    struct locus_barrier barrier; /* of the threads of a forward pass */
+    int length;                   /* tokens held: slots 0 .. length-1 */
     int first_held;    /* slots from here on, and the cache's pinned ones, are still in it */
     bool per_row_keys; /* the cache holds keys as projected; attention rotates them */
     int row_floats;    /* what the scheme keeps a position */
