@@ -44,6 +44,7 @@ static bool unspell(const char *text, size_t n_bytes, char *out, size_t *n_out)
         int length = locus_utf8_scan(text + at, n_bytes - at < 4 ? n_bytes - at : 4);
         int byte = length > 0 ? byte_of(locus_utf8_code(text + at, length)) : -1;
         if (byte < 0) return false;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the caller gives room for n_bytes */
         out[(*n_out)++] = (char)(unsigned char)byte;
         at += (size_t)length;
     }
@@ -151,8 +152,11 @@ static enum locus_status read_rules(struct locus_bpe *bpe,
         scratch = malloc(longest + 1);
         memset(bpe->rules, 0xFF, n_slots * sizeof *bpe->rules); /* left = -1: empty */
     }
-    enum locus_status status = scratch ? check_lines(checkpoint, key, lines, lengths, count, error)
-                                       : locus_fail_memory(error, n_slots * sizeof *bpe->rules);
+    enum locus_status status = LOCUS_ERROR_MEMORY;
+    if (scratch)
+        status = check_lines(checkpoint, key, lines, lengths, count, error);
+    else
+        locus_fail_memory(error, n_slots * sizeof *bpe->rules);
     for (size_t i = 0; !status && i < count; i++)
         add_rule(bpe, lines[i], lengths[i], (uint32_t)i, scratch);
     free(lines);
