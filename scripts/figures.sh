@@ -93,7 +93,7 @@ passkey() {
     local scheme
     scheme=$1
     needs "passkey-$scheme" || return 0
-    extrapolate -m "$models/passkey-$scheme.gguf" --task passkey --lengths 64:1024 --seed 1
+    extrapolate -m "$models/passkey-$scheme.gguf" --task passkey --lengths 192,224,256,320,384,512,768,1024 --seed 1
 }
 passkey_rope() { passkey rope; }
 passkey_alibi() { passkey alibi; }

@@ -67,6 +67,12 @@ make_model() {
     rm -f "$work/$name.state"
 }
 
+# scale_for SPEC WIDTH: the token embedding times sqrt(WIDTH) beside sinusoidal positions, as in the
+# paper; else tokens of deviation 0.02 are lost among sines of amplitude 1.
+scale_for() {
+    [ "${1%%:*}" != sinusoidal ] || awk -v d="$2" 'BEGIN { printf "--embedding-scale %.1f", sqrt(d) }'
+}
+
 need_texts() {
     if [ ${#text[@]} -eq 0 ] || [ ${#held_out[@]} -eq 0 ]; then
         echo "make_models.sh: TEXT and EVAL must name texts for the set $1" >&2
@@ -82,6 +88,7 @@ make_text() {
 }
 
 # The same model under every scheme: 1.0 M parameters, trained on 256 tokens at a time.
+# shellcheck disable=SC2046 # two words, or none
 make_tales() {
     need_texts tales
     local spec
@@ -89,18 +96,19 @@ make_tales() {
         make_model "tales-${spec%%:*}" --text "${text[@]}" --eval "${held_out[@]}" \
             --tokenizer "$work/tales.tokenizer.json" --position "$spec" --tokens "${TOKENS:-10M}" \
             --context 256 --n-embd 128 --n-layer 5 --n-head 4 --n-ff 288 --warmup 200k --compile \
-            --about "${ABOUT-}"
+            --about "${ABOUT-}" $(scale_for "$spec" 128)
     done
 }
 
 # make_task TASK OPTION...: 0.3 M parameters, bytes.
+# shellcheck disable=SC2046
 make_task() {
     local task=$1 spec
     shift
     for spec in "${task_schemes[@]}"; do
         make_model "$task-${spec%%:*}" --task "$task" --position "$spec" \
             --tokens "${TASK_TOKENS:-5M}" --n-embd 96 --n-layer 3 --n-head 4 --n-ff 192 \
-            --warmup 500k --compile "$@"
+            --warmup 500k --compile "$@" $(scale_for "$spec" 96)
     done
 }
 
