@@ -88,7 +88,7 @@ check_rules() {
         refuse "types of ours have no _t"
     grep -nE '\b(TODO|FIXME|HACK)\b' "${c_files[@]}" "${scripts[@]}" Makefile scripts/*.py |
         grep -v '^scripts/lint.sh:' | refuse "unfinished work is named"
-    grep -nE '(/home/|/root/|/Users/)[a-z]' "${c_files[@]}" "${scripts[@]}" Makefile scripts/*.py |
+    grep -nE '(/h[o]me/|/r[o]ot/|/U[s]ers/)[a-z]' "${c_files[@]}" "${scripts[@]}" Makefile scripts/*.py |
         grep -v '^scripts/lint.sh:' | refuse "a path of one machine"
     wc -l "${c_files[@]}" scripts/*.py | awk '$2 != "total" && $1 > ($2 ~ /^tests/ ? 650 : 550)' |
         refuse "files longer than 550 lines (tests: 650): divide them along an idea"
