@@ -120,7 +120,9 @@ static void rotate(const void *state, int layer, enum locus_position_rows which,
     const float *scales = which == LOCUS_KEY ? xpos->key_scales : xpos->query_scales;
     (void)layer;
     for (int i = 0; i < n; i++) {
-        size_t position = (size_t)positions[i], from_origin = position - (size_t)reader;
+        /* A query before the block sees none of it: its product is not used. */
+        size_t position = (size_t)positions[i];
+        size_t from_origin = positions[i] > reader ? (size_t)(positions[i] - reader) : 0;
         for (int h = 0; h < n_heads; h++, rows += xpos->head_dim)
             turn(xpos, rows, xpos->adjacent ? rows + 1 : rows + xpos->half, xpos->adjacent ? 2 : 1,
                  position, scales + from_origin * xpos->half);
