@@ -7,13 +7,18 @@ perplexity.gguf is a byte-level decoder of decoder.py, perplexity.txt the text, 
 line for each of CASES: the protocol, L, S (0: none), the SPEC that --position has ("": the model's
 own), whether begin-of-text goes over a window's first token, the tokens that count and their mean
 loss in nats, from a forward pass in double precision for every window.
+
+divergence.csv has a line for each of PAIRS, what the model under one SPEC makes of the text against
+what it makes of it under another: the protocol, L, S, both SPECs, the tokens that count, the mean
+loss under the reference, the mean, median, 99 % quantile and maximum of the Kullback-Leibler
+divergence, and the share of tokens whose likeliest token is the same.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -67,6 +72,14 @@ CASES = (
     Case("sliding", 128, 64, position="rope:scaling=yarn,factor=4"),
 )
 
+# A case, and the SPEC of its reference.
+PAIRS = (
+    (Case("windows", 32), "rope:base=1100"),
+    (Case("windows", 100), "alibi"),
+    (Case("sliding", 48, 32, position="none"), ""),
+    (Case("half", 32, position="rope:scaling=linear,factor=2"), ""),
+)
+
 
 def windows(case: Case, n_tokens: int) -> Iterator[Window]:
     length = case.length
@@ -84,21 +97,42 @@ def windows(case: Case, n_tokens: int) -> Iterator[Window]:
 
 
 @torch.no_grad()
-def measure(case: Case, path: Path, tokens: torch.Tensor) -> tuple[int, float]:
-    """Predictions that count, and their mean loss."""
+def predict(case: Case, path: Path, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """ln of the share of every token, a row a prediction that counts, and the tokens there."""
     model, tokenizer = read_gguf(path, case.position or None)
     model.eval()
     model.position.at_length(case.length)
-    losses = []
+    rows, targets = [], []
     for first, n, start in windows(case, len(tokens)):
         fed = tokens[first : first + n].clone()
         if case.over:
             fed[0] = tokenizer.end_of_text
-        logits = model(fed[None])[0, start:]
-        targets = tokens[first + start + 1 : first + n + 1]
-        losses.append(F.cross_entropy(logits, targets, reduction="none"))
-    joined = torch.cat(losses)
-    return len(joined), joined.mean().item()
+        rows.append(model(fed[None])[0, start:].log_softmax(-1))
+        targets.append(tokens[first + start + 1 : first + n + 1])
+    return torch.cat(rows), torch.cat(targets)
+
+
+def loss_line(case: Case, path: Path, tokens: torch.Tensor) -> str:
+    rows, targets = predict(case, path, tokens)
+    return (
+        f'{case.protocol},{case.length},{case.stride},"{case.position}",{int(case.over)},'
+        f"{len(targets)},{F.nll_loss(rows, targets).item():.9f}"
+    )
+
+
+def divergence_line(case: Case, reference: str, path: Path, tokens: torch.Tensor) -> str:
+    rows, targets = predict(case, path, tokens)
+    theirs, _ = predict(replace(case, position=reference), path, tokens)
+    kl = F.kl_div(rows, theirs, reduction="none", log_target=True).sum(-1)
+    same = (rows.argmax(-1) == theirs.argmax(-1)).double()
+    numbers = (
+        F.nll_loss(theirs, targets), kl.mean(), kl.quantile(0.5), kl.quantile(0.99), kl.max(),
+        same.mean(),
+    )  # fmt: skip
+    return (
+        f'{case.protocol},{case.length},{case.stride},"{case.position}","{reference}",'
+        f"{len(targets)}," + ",".join(f"{number.item():.9g}" for number in numbers)
+    )
 
 
 def make(folder: Path) -> None:
@@ -113,14 +147,11 @@ def make(folder: Path) -> None:
     torch.set_default_dtype(torch.float64)
     tokens = torch.tensor(tokenizer.encode(TEXT))
     lines = ["protocol,length,stride,position,over,tokens,nll"]
-    for case in CASES:
-        count, nll = measure(case, path, tokens)
-        lines.append(
-            f'{case.protocol},{case.length},{case.stride},"{case.position}",{int(case.over)},'
-            f"{count},{nll:.9f}"
-        )
-        print(lines[-1])
+    lines += [loss_line(case, path, tokens) for case in CASES]
     (folder / "perplexity.csv").write_text("\n".join(lines) + "\n")
+    lines = ["protocol,length,stride,position,reference,tokens,nll,mean,median,99,max,same_top"]
+    lines += [divergence_line(case, reference, path, tokens) for case, reference in PAIRS]
+    (folder / "divergence.csv").write_text("\n".join(lines) + "\n")
 
 
 def main() -> None:

@@ -69,6 +69,46 @@ nll = np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top - logits[np.arange
 assert abs(nll.mean() - 6.233159980) < 1e-4, nll.mean()' "$folder/files/logits.npy" "$text"
     rm "$folder/files/logits.npy"
 fi
+check "a model against itself" succeeds perplexity "${base[@]}" --reference "$model" -f "$text"
+check "is not apart from it" prints '^perplexity.txt +525\.839[0-9] +0 +0 +0 +0 +0 +100\.000 +0$'
+check "a smaller one" run quantize -q "$model" "$folder/small.gguf" q8_0
+small=(perplexity -m "$folder/small.gguf" -t 1 --cache-type f32 --length 100)
+check "against its original" succeeds "${small[@]}" --reference "$model" -f "$text" "$folder/short.txt"
+check "with a pooled line, too" prints '^pooled +506\.0[0-9]+ +0\.001[0-9]* '
+if "$python" -c 'import numpy' 2>/dev/null; then
+    run "${small[@]}" -f "$text" --logits "$folder/small.npy"
+    run perplexity "${base[@]}" -f "$text" --length 100 --logits "$folder/large.npy"
+    check "per token" succeeds "${small[@]}" --reference "$model" -f "$text" --json \
+        --per-token "$folder/both.csv"
+    check "NumPy finds the same" "$python" -c 'import csv, json, sys
+import numpy as np
+def log_softmax(path):
+    x = np.load(path).astype(float)
+    return x - np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True)) - x.max(1, keepdims=True)
+q, p = log_softmax(sys.argv[1]), log_softmax(sys.argv[2])
+kl, same = (np.exp(p) * (p - q)).sum(1), p.argmax(1) == q.argmax(1)
+it = json.load(open(sys.argv[3], encoding="utf-8"))["reference"]
+expected = {"kl": kl.mean(), "kl_error": kl.std() / np.sqrt(len(kl) - 1), "kl_median": np.median(kl),
+            "kl_99": np.quantile(kl, 0.99), "kl_max": kl.max(), "same_top": same.mean()}
+for key, value in expected.items():
+    assert abs(it[key] - value) <= 1e-6 * value, (key, it[key], value)
+rows = list(csv.DictReader(open(sys.argv[4], encoding="utf-8")))
+assert np.allclose([float(row["kl"]) for row in rows], kl, rtol=1e-6, atol=1e-12)
+assert [row["same_top"] == "1" for row in rows] == same.tolist()
+mean = sum(float(row["reference_nll"]) for row in rows) / len(rows)
+assert abs(mean - it["nll"]) < 1e-6 and abs(mean - 6.233159980) < 1e-4, mean' \
+        "$folder/small.npy" "$folder/large.npy" "$out" "$folder/both.csv"
+fi
+LC_ALL=C sed 's/<|endoftext|>/<|endoftexu|>/' "$model" >"$folder/other.gguf"
+check "another vocabulary" refuses 1 'token 256 of .* is another in .*one vocabulary' \
+    "${small[@]}" --reference "$folder/other.gguf" -f "$text"
+check "no tokenizer" refuses 1 'bloom-alibi.gguf' \
+    "${small[@]}" --reference "$data/bloom-alibi.gguf" -f "$text"
+check "no reference" refuses 1 'none.gguf' "${small[@]}" --reference "$folder/none.gguf" -f "$text"
+cp "$model" "$folder/original.gguf"
+check "an output over the reference" refuses 2 'original.gguf would be written over' \
+    "${small[@]}" --reference "$folder/original.gguf" -f "$text" --per-token "$folder/original.gguf"
+
 check "files go into no folder that is not there" refuses 1 'none/x.csv: cannot be written' \
     perplexity "${base[@]}" -f "$text" --per-token "$folder/none/x.csv"
 check "nor onto a full disk" refuses 1 '/dev/full: write failed' \

@@ -165,6 +165,35 @@ START_TEST(a_whole_checkpoint_runs_in_every_type)
 }
 END_TEST
 
+START_TEST(as_f32_a_checkpoint_has_the_very_values)
+{
+    char in[256], small[256];
+    snprintf(in, sizeof in, "%s", testing_temporary("in.gguf"));
+    snprintf(small, sizeof small, "%s", testing_temporary("small.gguf"));
+    const char *out = testing_temporary("out.gguf");
+    hostile_write_checkpoint(in);
+    struct locus_quantize down = {.type = types[_i]}, up = {.type = LOCUS_F32};
+    ck_assert_int_eq(locus_quantize(&down, in, small, NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_quantize(&up, small, out, NULL), LOCUS_OK);
+    struct locus_checkpoint *before = locus_checkpoint_open(small, NULL);
+    struct locus_checkpoint *after = locus_checkpoint_open(out, NULL);
+    ck_assert(before && after);
+    ck_assert_uint_eq(locus_checkpoint_n_tensors(before), locus_checkpoint_n_tensors(after));
+    for (size_t i = 0; i < locus_checkpoint_n_tensors(before); i++) {
+        const struct locus_tensor *from = locus_checkpoint_tensor_at(before, i);
+        const struct locus_tensor *to = locus_checkpoint_tensor_at(after, i);
+        const size_t n = (size_t)(to->dims[0] * to->dims[1] * to->dims[2] * to->dims[3]);
+        ck_assert_int_eq(to->type, LOCUS_F32);
+        float *values = malloc(n * sizeof *values);
+        locus_dequantize_row(values, from->data, from->type, n);
+        ck_assert_mem_eq(values, to->data, n * sizeof *values);
+        free(values);
+    }
+    locus_checkpoint_free(before);
+    locus_checkpoint_free(after);
+}
+END_TEST
+
 START_TEST(a_file_may_be_quantised_in_its_own_place)
 {
     const char *path = testing_temporary("same.gguf");
@@ -214,6 +243,7 @@ int main(void)
     suite_add_tcase(suite, rows);
     TCase *files = tcase_create("files");
     tcase_add_loop_test(files, a_whole_checkpoint_runs_in_every_type, 0, 4);
+    tcase_add_loop_test(files, as_f32_a_checkpoint_has_the_very_values, 0, 4);
     tcase_add_test(files, a_file_may_be_quantised_in_its_own_place);
     tcase_add_loop_test(files, a_value_that_does_not_fit_is_refused_and_leaves_no_file, 0, 3);
     suite_add_tcase(suite, files);

@@ -55,11 +55,16 @@ static const struct locus_option table[] = {
      .type = LOCUS_OPTION_FLAG,
      .offset = FIELD(documents),
      .help = "let no window cross an end-of-text mark or, without any, two blank lines"},
+    {.name = "reference",
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(reference),
+     .argument = "FILE",
+     .help = "a model of the same vocabulary: also say how far from its predictions these are"},
     {.name = "per-token",
      .type = LOCUS_OPTION_TEXT,
      .offset = FIELD(per_token),
      .argument = "FILE",
-     .help = "write a CSV: index, position, id, piece, nll"},
+     .help = "write a CSV: index, position, id, piece, nll (and reference_nll, kl, same_top)"},
     {.name = "logits",
      .type = LOCUS_OPTION_TEXT,
      .offset = FIELD(logits),
@@ -113,8 +118,11 @@ static bool open_model(struct locus_perplexity *run)
     const char *outputs[] = {options->per_token, options->logits};
     for (int i = 0; i < 2 && status < 0; i++)
         status = locus_output_apart(command_name, outputs[i], run->subject.path);
+    for (int i = 0; i < 2 && status < 0; i++)
+        status = locus_output_apart(command_name, outputs[i], options->reference);
     if (status < 0) status = locus_outputs_apart(command_name, outputs, 2, &run->texts);
     if (status < 0) status = locus_outputs_check(outputs, 2);
+    if (status < 0) status = locus_reference_open(run);
     if (status >= 0) run->status = status;
     return status < 0;
 }
@@ -129,6 +137,7 @@ static bool encode_texts(struct locus_perplexity *run)
         struct locus_corpus *corpus = &run->corpora[i];
         int status = locus_text_encode(corpus, &run->subject, text, run->options->documents,
                                        run->options->common.quiet);
+        if (status < 0) status = locus_reference_encode(run, i);
         if (status >= 0) {
             run->status = status;
             return false;
@@ -154,7 +163,9 @@ static bool create_session(struct locus_perplexity *run)
         return false;
     }
     locus_tell_session(common, run->subject.path, &run->subject.info, run->session);
-    return true;
+    int status = locus_reference_session(run);
+    if (status >= 0) run->status = status;
+    return status < 0;
 }
 
 /* ---- measuring ---------------------------------------------------------------------------- */
@@ -185,26 +196,40 @@ static bool finish_text(struct locus_perplexity *run, int index, const struct lo
     set &= locus_row_set_summary(row, &summary);
     set &= locus_row_set_real(row, LOCUS_COLUMN_SECONDS, seconds);
     if (!set) return out_of_memory(run);
-    if (run->options->per_token && locus_per_token_write(run, corpus, losses, &error))
+    const struct locus_divergence *divergence =
+        run->options->reference ? &run->reference.divergences[index] : NULL;
+    if (run->options->per_token && locus_per_token_write(run, corpus, losses, divergence, &error))
         return fail(run, &error);
     return true;
 }
 
-static bool measure_text(struct locus_perplexity *run, int index)
+static enum locus_status run_plan(struct locus_perplexity *run, int index,
+                                  struct locus_losses *losses, bool *whole, locus_error *error)
 {
     const struct locus_watch watch = {.context = run,
                                       .stopped = stopped,
                                       .advance = advance,
                                       .window = run->options->logits ? locus_logits_window : NULL};
     const struct locus_corpus *corpus = &run->corpora[index];
+    enum locus_status status = locus_losses_init(losses, &run->plan, corpus, error);
+    if (status) return status;
+    if (!run->options->reference)
+        return locus_measure(run->session, corpus, losses, 1, &watch, whole, error);
+    struct locus_divergence *divergence = &run->reference.divergences[index];
+    status = locus_divergence_init(divergence, corpus->n_tokens, error);
+    return status ? status
+                  : locus_measure_against(run->session, run->reference.session, corpus, losses,
+                                          divergence, &watch, whole, error);
+}
+
+static bool measure_text(struct locus_perplexity *run, int index)
+{
     struct locus_losses losses;
     locus_error error;
     bool whole;
     const double start = locus_now();
     run->progress.label = run->texts.items[index].name;
-    bool going =
-        locus_losses_init(&losses, &run->plan, corpus, &error) == LOCUS_OK &&
-        locus_measure(run->session, corpus, &losses, 1, &watch, &whole, &error) == LOCUS_OK;
+    bool going = run_plan(run, index, &losses, &whole, &error) == LOCUS_OK;
     if (!going)
         fail(run, &error);
     else {
@@ -251,17 +276,21 @@ static bool pool(struct locus_perplexity *run)
 
 /* ---- the result --------------------------------------------------------------------------- */
 
-/* The row over everything, and under "texts" a row each. */
-static void append_json(const struct locus_perplexity *run, struct locus_buffer *out)
+/* The row over everything, and under "texts" a row each. `summaries` is NULL without --reference.
+ */
+static void append_json(const struct locus_perplexity *run,
+                        const struct locus_divergence_summary *summaries, struct locus_buffer *out)
 {
     struct locus_json json = {.out = out};
-    const int n_texts = run->n_rows > 1 ? run->n_rows - 1 : run->n_rows;
+    const int last = run->n_rows - 1, n_texts = last > 0 ? last : 1;
     locus_json_open(&json, NULL, '{');
-    locus_row_json(&json, &run->rows[run->n_rows - 1]);
+    locus_row_json(&json, &run->rows[last]);
+    if (summaries) locus_reference_json(run, &summaries[last], &json);
     locus_json_open(&json, "texts", '[');
     for (int i = 0; i < n_texts; i++) {
         locus_json_open(&json, NULL, '{');
         locus_row_json(&json, &run->rows[i]);
+        if (summaries) locus_reference_json(run, &summaries[i], &json);
         locus_json_close(&json, '}');
     }
     locus_json_close(&json, ']');
@@ -295,12 +324,18 @@ static void append_table(const struct locus_perplexity *run, struct locus_buffer
 
 static bool print(struct locus_perplexity *run)
 {
-    if (run->n_rows == 0) return true;
+    struct locus_divergence_summary *summaries = NULL;
     struct locus_buffer out = {0};
+    locus_error error;
+    if (run->n_rows == 0) return true;
+    if (run->options->reference && locus_reference_sum(run, &summaries, &error))
+        return fail(run, &error);
     if (run->options->json)
-        append_json(run, &out);
+        append_json(run, summaries, &out);
     else
         append_table(run, &out);
+    if (summaries && !run->options->json) locus_reference_table(run, summaries, &out);
+    free(summaries);
     int status = locus_stdout_finish(&out);
     if (run->status == LOCUS_EXIT_DONE) run->status = status;
     return status == LOCUS_EXIT_DONE;
@@ -315,6 +350,7 @@ static void release(struct locus_perplexity *run)
         locus_corpus_free(&run->corpora[i]);
     free(run->rows);
     free(run->corpora);
+    locus_reference_release(run);
     locus_session_free(run->session);
     locus_subject_close(&run->subject);
     locus_text_list_free(&run->texts);
@@ -345,7 +381,11 @@ const struct locus_command locus_command_perplexity = {
         "  half     as llama.cpp's perplexity: the second half of whole windows counts, and "
         "begin-of-text goes\n           over a window's first token\n"
         "Averages are over tokens; +- is one standard error, as if they were independent. Several "
-        "texts are also\npooled. --json has the pooled row's keys, and under \"texts\" a row each.",
+        "texts are also\npooled. --json has the pooled row's keys, and under \"texts\" a row "
+        "each.\n"
+        "--reference runs a second model, for one the F32 checkpoint of a quantised -m, under the "
+        "same options\nover the same windows: the Kullback-Leibler divergence from its "
+        "predictions, in nats a token, and how often\nboth think the same token the likeliest.",
     .options = table,
     .values_size = sizeof(struct locus_perplexity_options),
     .takes_operands = true,

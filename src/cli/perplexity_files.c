@@ -79,7 +79,8 @@ static void append_piece(struct locus_buffer *out, const char *bytes, size_t n_b
 }
 
 static void append_token(const struct locus_perplexity *run, const struct locus_corpus *corpus,
-                         const struct locus_losses *losses, int index, int position,
+                         const struct locus_losses *losses,
+                         const struct locus_divergence *divergence, int index, int position,
                          struct locus_buffer *out)
 {
     size_t n_bytes;
@@ -87,34 +88,45 @@ static void append_token(const struct locus_perplexity *run, const struct locus_
                                           corpus->tokens[index], LOCUS_TEXT_SPECIAL, &n_bytes);
     locus_buffer_printf(out, "%d,%d,%d,", index, position, corpus->tokens[index]);
     append_piece(out, piece, n_bytes);
-    locus_buffer_printf(out, ",%.9g\n", (double)losses->nll[index]);
+    locus_buffer_printf(out, ",%.9g", (double)losses->nll[index]);
+    if (divergence) {
+        const struct locus_prediction *both = &divergence->predictions[index];
+        locus_buffer_printf(out, ",%.9g,%.9g,%d", (double)both->reference_nll, both->kl,
+                            both->same_top);
+    }
+    locus_buffer_append(out, "\n", 1);
 }
 
 static void append_document(const struct locus_perplexity *run, const struct locus_corpus *corpus,
-                            const struct locus_losses *losses, struct locus_document document,
-                            struct locus_buffer *out)
+                            const struct locus_losses *losses,
+                            const struct locus_divergence *divergence,
+                            struct locus_document document, struct locus_buffer *out)
 {
     const int n_windows = locus_plan_count(&losses->plan, document.n);
     for (int i = 0; i < n_windows; i++) {
         struct locus_window window = locus_plan_window(&losses->plan, document.n, i);
         for (int row = window.from; row < window.n; row++) {
             const int index = document.first + window.first + row + 1;
-            if (!isnan(losses->nll[index])) append_token(run, corpus, losses, index, row + 1, out);
+            if (!isnan(losses->nll[index]))
+                append_token(run, corpus, losses, divergence, index, row + 1, out);
         }
     }
 }
 
 enum locus_status locus_per_token_write(const struct locus_perplexity *run,
                                         const struct locus_corpus *corpus,
-                                        const struct locus_losses *losses, locus_error *error)
+                                        const struct locus_losses *losses,
+                                        const struct locus_divergence *divergence,
+                                        locus_error *error)
 {
     struct locus_output_file file;
     struct locus_buffer out = {0};
     enum locus_status status = locus_output_begin(&file, run->options->per_token, error);
     if (status) return status;
-    locus_buffer_printf(&out, "index,position,id,piece,nll\n");
+    locus_buffer_printf(&out, "index,position,id,piece,nll%s\n",
+                        divergence ? ",reference_nll,kl,same_top" : "");
     for (int i = 0; i < corpus->n_documents && !status; i++) {
-        append_document(run, corpus, losses, corpus->documents[i], &out);
+        append_document(run, corpus, losses, divergence, corpus->documents[i], &out);
         status = out.failed ? locus_fail_memory(error, out.length)
                             : locus_output_write(&file, out.bytes, out.length, error);
         out.length = 0;

@@ -1,4 +1,4 @@
-/* locus quantize: a checkpoint with its matrices in a smaller type. */
+/* locus quantize: a checkpoint with its matrices in another type. */
 #include "model/quantize.h"
 
 #include <string.h>
@@ -22,7 +22,11 @@ static const struct locus_option table[] = {
 static const struct {
     const char *name;
     enum locus_tensor_type type;
-} types[] = {{"f16", LOCUS_F16}, {"bf16", LOCUS_BF16}, {"q8_0", LOCUS_Q8_0}, {"q4_0", LOCUS_Q4_0}};
+} types[] = {{"f32", LOCUS_F32},
+             {"f16", LOCUS_F16},
+             {"bf16", LOCUS_BF16},
+             {"q8_0", LOCUS_Q8_0},
+             {"q4_0", LOCUS_Q4_0}};
 
 static int run(void *values, int n_operands, char **operands)
 {
@@ -34,7 +38,7 @@ static int run(void *values, int n_operands, char **operands)
     while (t < sizeof types / sizeof *types && strcmp(types[t].name, operands[2]))
         t++;
     if (t == sizeof types / sizeof *types)
-        return locus_talk_usage("quantize", "type '%s', expected f16, bf16, q8_0 or q4_0",
+        return locus_talk_usage("quantize", "type '%s', expected f32, f16, bf16, q8_0 or q4_0",
                                 operands[2]);
     struct locus_quantize job = {
         .type = types[t].type, .pure = options->pure, .n_threads = options->common.n_threads};
@@ -52,8 +56,8 @@ static int run(void *values, int n_operands, char **operands)
 
 const struct locus_command locus_command_quantize = {
     .name = "quantize",
-    .summary = "Write a checkpoint with its matrices in a smaller type.",
-    .usage = "[--pure] IN OUT f16|bf16|q8_0|q4_0",
+    .summary = "Write a checkpoint with its matrices in another type.",
+    .usage = "[--pure] IN OUT f32|f16|bf16|q8_0|q4_0",
     .details =
         "Vectors, and what belongs to a position scheme, stay as they are. The embedding and "
         "the head of a q4_0\nfile are q8_0 unless --pure. OUT may be IN.",

@@ -32,6 +32,8 @@ void locus_losses_free(struct locus_losses *losses)
 /* A plan being run. */
 struct run {
     locus_session *session;
+    locus_session *reference;            /* or NULL */
+    struct locus_divergence *divergence; /* with a reference */
     const struct locus_corpus *corpus;
     struct locus_losses *losses;
     int n_losses;
@@ -81,19 +83,32 @@ static void keep(struct run *run, struct locus_document document, struct locus_w
     }
 }
 
-/* Feeds a window, a batch a call so that a stop is heard; *whole false if it was. */
-static enum locus_status feed(struct run *run, int n, bool *whole, locus_error *error)
+/* A batch of a window's tokens, from its row `first` on; `index` is the token that row 0 predicts.
+ */
+static enum locus_status feed_batch(struct run *run, int index, int first, int n,
+                                    locus_error *error)
+{
+    if (!run->reference)
+        return locus_session_score(run->session, run->fed + first, n, run->targets + first,
+                                   run->nll + first, error);
+    return locus_predictions_score(run->session, run->reference, run->fed + first, n,
+                                   run->targets + first, run->nll + first,
+                                   run->divergence->predictions + index + first, error);
+}
+
+/* Feeds a window of n tokens, a batch a call so that a stop is heard; *whole false if it was. */
+static enum locus_status feed(struct run *run, int index, int n, bool *whole, locus_error *error)
 {
     const int n_batch = run->session->n_batch, n_embd = run->session->model->config.n_embd;
     enum locus_status status = locus_session_rewind(run->session, 0, error);
+    if (!status && run->reference) status = locus_session_rewind(run->reference, 0, error);
     for (int first = 0; first < n && !status; first += n_batch) {
         if (is_stopped(run->watch)) {
             *whole = false;
             return LOCUS_OK;
         }
         int end = first + n_batch < n ? first + n_batch : n;
-        status = locus_session_score(run->session, run->fed + first, end - first,
-                                     run->targets + first, run->nll + first, error);
+        status = feed_batch(run, index, first, end - first, error);
         if (run->watch && run->watch->advance)
             run->watch->advance(run->watch->context,
                                 window_work(end, n_embd) - window_work(first, n_embd));
@@ -101,15 +116,28 @@ static enum locus_status feed(struct run *run, int n, bool *whole, locus_error *
     return status;
 }
 
+/* A window that was not fed to its end, or that gave no numbers, leaves no predictions. */
+static void forget(struct run *run, int index, int n)
+{
+    for (int i = 0; run->reference && i < n; i++)
+        if (run->targets[i] >= 0) run->divergence->predictions[index + i].kl = (double)NAN;
+}
+
 static enum locus_status check_losses(const struct run *run, struct locus_document document,
                                       struct locus_window window, locus_error *error)
 {
-    for (int i = 0; i < window.n; i++)
-        if (run->targets[i] >= 0 && !isfinite(run->nll[i]))
+    const int index = document.first + window.first + 1;
+    for (int i = 0; i < window.n; i++) {
+        if (run->targets[i] < 0) continue;
+        const float theirs =
+            run->reference ? run->divergence->predictions[index + i].reference_nll : 0;
+        const float nll = isfinite(run->nll[i]) ? theirs : run->nll[i];
+        if (!isfinite(nll))
             return locus_fail(error, LOCUS_ERROR_NUMERIC,
-                              "the loss of token %d, at position %d of its window, is %s",
-                              document.first + window.first + i + 1, i + 1,
-                              isnan(run->nll[i]) ? "not a number" : "infinite");
+                              "the loss of token %d, at position %d of its window, is %s%s",
+                              index + i, i + 1, isnan(nll) ? "not a number" : "infinite",
+                              isfinite(run->nll[i]) ? " under the reference" : "");
+    }
     return LOCUS_OK;
 }
 
@@ -121,10 +149,12 @@ static enum locus_status run_window(struct run *run, struct locus_document docum
     memcpy(run->fed, corpus->tokens + first, (size_t)window.n * sizeof *run->fed);
     if (run->losses->plan.protocol == LOCUS_HALF && corpus->begin >= 0) run->fed[0] = corpus->begin;
     ask(run, document, window);
-    enum locus_status status = feed(run, window.n, whole, error);
-    if (status || !*whole) return status;
-    status = check_losses(run, document, window, error);
-    if (status) return status;
+    enum locus_status status = feed(run, first + 1, window.n, whole, error);
+    if (!status && *whole) status = check_losses(run, document, window, error);
+    if (status || !*whole) {
+        forget(run, first + 1, window.n);
+        return status;
+    }
     keep(run, document, window);
     if (!run->watch || !run->watch->window) return LOCUS_OK;
     status = locus_session_rewind(run->session, 0, error);
@@ -152,31 +182,54 @@ static enum locus_status run_document(struct run *run, struct locus_document doc
     return LOCUS_OK;
 }
 
+static enum locus_status run_corpus(struct run *run, bool *whole, locus_error *error)
+{
+    const struct locus_corpus *corpus = run->corpus;
+    const int length =
+        run->losses->plan.length < corpus->n_tokens ? run->losses->plan.length : corpus->n_tokens;
+    const size_t n = (size_t)length;
+    enum locus_status status = LOCUS_OK;
+    *whole = true;
+    run->fed = malloc(n * sizeof *run->fed);
+    run->targets = malloc(n * sizeof *run->targets);
+    run->nll = malloc(n * sizeof *run->nll);
+    if (!run->fed || !run->targets || !run->nll)
+        status = locus_fail_memory(error, n * sizeof *run->nll);
+    for (int i = 0; i < corpus->n_documents && !status && *whole; i++)
+        status = run_document(run, corpus->documents[i], whole, error);
+    free(run->fed);
+    free(run->targets);
+    free(run->nll);
+    return status;
+}
+
 enum locus_status locus_measure(locus_session *session, const struct locus_corpus *corpus,
                                 struct locus_losses *losses, int n_losses,
                                 const struct locus_watch *watch, bool *whole, locus_error *error)
 {
-    *whole = true;
-    const int length =
-        losses->plan.length < corpus->n_tokens ? losses->plan.length : corpus->n_tokens;
-    const size_t n = (size_t)length;
     struct run run = {.session = session,
                       .corpus = corpus,
                       .losses = losses,
                       .n_losses = n_losses,
-                      .watch = watch,
-                      .fed = malloc(n * sizeof *run.fed),
-                      .targets = malloc(n * sizeof *run.targets),
-                      .nll = malloc(n * sizeof *run.nll)};
-    enum locus_status status = LOCUS_OK;
-    if (!run.fed || !run.targets || !run.nll)
-        status = locus_fail_memory(error, n * sizeof *run.nll);
-    for (int i = 0; i < corpus->n_documents && !status && *whole; i++)
-        status = run_document(&run, corpus->documents[i], whole, error);
-    free(run.fed);
-    free(run.targets);
-    free(run.nll);
-    return status;
+                      .watch = watch};
+    return run_corpus(&run, whole, error);
+}
+
+enum locus_status locus_measure_against(locus_session *session, locus_session *reference,
+                                        const struct locus_corpus *corpus,
+                                        struct locus_losses *losses,
+                                        struct locus_divergence *divergence,
+                                        const struct locus_watch *watch, bool *whole,
+                                        locus_error *error)
+{
+    struct run run = {.session = session,
+                      .reference = reference,
+                      .divergence = divergence,
+                      .corpus = corpus,
+                      .losses = losses,
+                      .n_losses = 1,
+                      .watch = watch};
+    return run_corpus(&run, whole, error);
 }
 
 double locus_plan_work(const struct locus_plan *plan, const struct locus_corpus *corpus, int n_embd)

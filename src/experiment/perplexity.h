@@ -3,6 +3,7 @@
 #define LOCUS_EXPERIMENT_PERPLEXITY_H
 
 #include "experiment/corpus.h"
+#include "experiment/divergence.h"
 #include "experiment/protocol.h"
 
 /* Losses of a corpus under a plan: nll[n_tokens] in nats, by the token predicted; NAN where none
@@ -36,6 +37,15 @@ struct locus_watch {
 enum locus_status locus_measure(locus_session *session, const struct locus_corpus *corpus,
                                 struct locus_losses *losses, int n_losses,
                                 const struct locus_watch *watch, bool *whole, locus_error *error);
+
+/* The same for one plan, and what a reference makes of it: `reference` is as the session, and the
+ * tokens are its model's as well. divergence->n_tokens is the corpus's. */
+enum locus_status locus_measure_against(locus_session *session, locus_session *reference,
+                                        const struct locus_corpus *corpus,
+                                        struct locus_losses *losses,
+                                        struct locus_divergence *divergence,
+                                        const struct locus_watch *watch, bool *whole,
+                                        locus_error *error);
 
 /* The work of a plan over a corpus, in tokens through the layers of a model that is n_embd wide,
  * attention counted as its share of the multiply-adds. */

@@ -329,12 +329,11 @@ static void logits(const struct pass *pass)
                (size_t)config->n_vocab * sizeof *out);
 }
 
-/* -log softmax(logits[n])[target]. */
-static float negative_log_likelihood(const struct pass *pass, const float *row, int32_t target)
+float locus_session_loss(const struct locus_session *session, const float *logits, int32_t target)
 {
     float max;
-    float sum = pass->session->kernels->sum_exp(row, pass->session->model->config.n_vocab, &max);
-    return (float)(locus_log((double)sum) - ((double)row[target] - (double)max));
+    float sum = session->kernels->sum_exp(logits, session->model->config.n_vocab, &max);
+    return (float)(locus_log((double)sum) - ((double)logits[target] - (double)max));
 }
 
 /* Scores the rows that have a target, a block at a time. */
@@ -356,8 +355,8 @@ static void score(const struct pass *pass)
         await_all(pass);
         head_rows(pass, session->normed, n, session->score_logits);
         for (int i = share_first(pass, n); i < share_end(pass, n); i++)
-            wanted->nll[scored[i]] = negative_log_likelihood(
-                pass, session->score_logits + (size_t)i * n_vocab, wanted->targets[scored[i]]);
+            wanted->nll[scored[i]] = locus_session_loss(
+                session, session->score_logits + (size_t)i * n_vocab, wanted->targets[scored[i]]);
         await_all(pass);
     }
 }

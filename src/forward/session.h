@@ -66,6 +66,9 @@ struct locus_position_env locus_model_env(const struct locus_model *model, int s
 enum locus_status locus_session_score(struct locus_session *session, const int32_t *tokens, int n,
                                       const int32_t *targets, float *nll, locus_error *error);
 
+/* -log softmax(logits[n_vocab])[target], in nats: the same bits as locus_session_score's. */
+float locus_session_loss(const struct locus_session *session, const float *logits, int32_t target);
+
 /* Rewinds to 0, evaluates n tokens, and gives the attention weights of one head: weights[n, n], row
  * i over the keys j that token i sees, 0 elsewhere. */
 enum locus_status locus_session_probe(struct locus_session *session, const int32_t *tokens, int n,

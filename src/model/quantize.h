@@ -6,7 +6,7 @@
 #include "base/tensor_type.h"
 
 struct locus_quantize {
-    enum locus_tensor_type type; /* F16, BF16, Q8_0 or Q4_0 */
+    enum locus_tensor_type type; /* F32, F16, BF16, Q8_0 or Q4_0 */
     bool pure;                   /* the embedding and the head in `type`, too, when that is Q4_0 */
     int n_threads;               /* 0: the default */
     /* Filled in: the sizes of all tensors, and how many matrices have rows that are not a multiple

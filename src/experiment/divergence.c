@@ -1,0 +1,209 @@
+/* Divergence of two models' predictions: see divergence.h. */
+#include "experiment/divergence.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "forward/session.h"
+
+enum locus_status locus_divergence_init(struct locus_divergence *divergence, int n_tokens,
+                                        locus_error *error)
+{
+    const size_t n = (size_t)n_tokens, n_bytes = n * sizeof *divergence->predictions;
+    *divergence = (struct locus_divergence){n_tokens, malloc(n_bytes)};
+    if (!divergence->predictions) return locus_fail_memory(error, n_bytes);
+    for (size_t i = 0; i < n; i++)
+        divergence->predictions[i] = (struct locus_prediction){.kl = (double)NAN};
+    return LOCUS_OK;
+}
+
+void locus_divergence_free(struct locus_divergence *divergence)
+{
+    free(divergence->predictions);
+    *divergence = (struct locus_divergence){0};
+}
+
+/* ---- one prediction ----------------------------------------------------------------------- */
+
+static int likeliest(const float *logits, int n_vocab)
+{
+    int top = 0;
+    for (int i = 1; i < n_vocab; i++)
+        if (logits[i] > logits[top]) top = i;
+    return top;
+}
+
+/* ln of the sum of e^logits. */
+static double log_sum(const float *logits, int n_vocab, float max)
+{
+    double sum = 0;
+    for (int i = 0; i < n_vocab; i++)
+        sum += exp((double)logits[i] - (double)max);
+    return log(sum) + (double)max;
+}
+
+/* In double precision, for what F16 weights change is small: a millionth of a nat. */
+double locus_kl_divergence(const float *reference, const float *model, int n_vocab)
+{
+    const double all_p = log_sum(reference, n_vocab, reference[likeliest(reference, n_vocab)]);
+    const double all_q = log_sum(model, n_vocab, model[likeliest(model, n_vocab)]);
+    double kl = 0;
+    for (int i = 0; i < n_vocab; i++) {
+        const double log_p = (double)reference[i] - all_p, p = exp(log_p);
+        if (p > 0) kl += p * (log_p - ((double)model[i] - all_q));
+    }
+    return kl < 0 ? 0 : kl; /* rounding; NaN stays */
+}
+
+/* Rows of both models' logits, to be compared. */
+struct block {
+    const locus_session *session, *reference;
+    const float *logits, *reference_logits; /* [n, n_vocab] */
+    const int32_t *targets;                 /* [n] */
+    struct locus_prediction *predictions;   /* [n] */
+    int n;
+};
+
+static void compare_share(void *context, int thread, int n_threads)
+{
+    const struct block *block = context;
+    const int n_vocab = block->session->model->config.n_vocab;
+    int first, end;
+    locus_threads_share(block->n, thread, n_threads, &first, &end);
+    for (int i = first; i < end; i++) {
+        const float *p = block->reference_logits + (size_t)i * (size_t)n_vocab;
+        const float *q = block->logits + (size_t)i * (size_t)n_vocab;
+        if (block->targets[i] < 0) continue;
+        block->predictions[i] = (struct locus_prediction){
+            .kl = locus_kl_divergence(p, q, n_vocab),
+            .nll = locus_session_loss(block->session, q, block->targets[i]),
+            .reference_nll = locus_session_loss(block->reference, p, block->targets[i]),
+            .same_top = likeliest(p, n_vocab) == likeliest(q, n_vocab),
+        };
+    }
+}
+
+/* One block of n <= LOCUS_SCORE_ROWS tokens, with room for as many rows of both models' logits. */
+static enum locus_status score_block(locus_session *session, locus_session *reference,
+                                     const int32_t *tokens, int n, const int32_t *targets,
+                                     struct locus_prediction *predictions, float *logits,
+                                     locus_error *error)
+{
+    const size_t n_vocab = (size_t)session->model->config.n_vocab;
+    int from = 0;
+    while (from < n && targets[from] < 0)
+        from++;
+    float *reference_logits = logits + (size_t)LOCUS_SCORE_ROWS * n_vocab;
+    enum locus_status status =
+        locus_session_eval(reference, tokens, n, reference_logits, n - from, error);
+    if (!status) status = locus_session_eval(session, tokens, n, logits, n - from, error);
+    if (status) return status;
+    struct block block = {session,        reference,          logits,  reference_logits,
+                          targets + from, predictions + from, n - from};
+    locus_threads_run(session->n_threads, compare_share, &block);
+    return LOCUS_OK;
+}
+
+enum locus_status locus_predictions_score(locus_session *session, locus_session *reference,
+                                          const int32_t *tokens, int n, const int32_t *targets,
+                                          float *nll, struct locus_prediction *predictions,
+                                          locus_error *error)
+{
+    const int n_vocab = session->model->config.n_vocab;
+    const size_t row_bytes = (size_t)n_vocab * sizeof(float);
+    enum locus_status status = LOCUS_OK;
+    if (reference->model->config.n_vocab != n_vocab)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "a vocabulary of %d tokens, but the reference's has %d", n_vocab,
+                          reference->model->config.n_vocab);
+    for (int i = 0; i < n; i++)
+        if (targets[i] >= n_vocab)
+            return locus_fail(error, LOCUS_ERROR_ARGUMENT, "target %d is %d, expected below %d", i,
+                              (int)targets[i], n_vocab);
+    float *logits = malloc(2 * LOCUS_SCORE_ROWS * row_bytes);
+    if (!logits) return locus_fail_memory(error, 2 * LOCUS_SCORE_ROWS * row_bytes);
+    for (int done = 0; done < n && !status; done += LOCUS_SCORE_ROWS) {
+        const int block = n - done < LOCUS_SCORE_ROWS ? n - done : LOCUS_SCORE_ROWS;
+        status = score_block(session, reference, tokens + done, block, targets + done,
+                             predictions + done, logits, error);
+    }
+    free(logits);
+    for (int i = 0; i < n && !status; i++)
+        nll[i] = targets[i] < 0 ? 0 : predictions[i].nll;
+    return status;
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(const double *sorted, size_t n, double share)
+{
+    const double at = share * (double)(n - 1);
+    const size_t below = (size_t)at, above = below + 1 < n ? below + 1 : below;
+    return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
+}
+
+/* A mean in the making. */
+struct mean {
+    double sum, squares;
+};
+
+static void add(struct mean *mean, double value)
+{
+    mean->sum += value;
+    mean->squares += value * value;
+}
+
+static double error_of(struct mean mean, double n)
+{
+    const double average = mean.sum / n, variance = mean.squares / n - average * average;
+    if (n < 2) return (double)NAN;
+    return sqrt((variance < 0 ? 0 : variance) / (n - 1));
+}
+
+enum locus_status locus_divergence_sum(const struct locus_divergence *divergences,
+                                       int n_divergences, struct locus_divergence_summary *summary,
+                                       locus_error *error)
+{
+    size_t n_max = 0, n = 0;
+    for (int i = 0; i < n_divergences; i++)
+        n_max += (size_t)divergences[i].n_tokens;
+    double *values = malloc((n_max + 1) * sizeof *values), reference_nll = 0;
+    if (!values) return locus_fail_memory(error, (n_max + 1) * sizeof *values);
+    struct mean kl = {0}, same = {0}, difference = {0};
+    for (int i = 0; i < n_divergences; i++)
+        for (int j = 0; j < divergences[i].n_tokens; j++) {
+            const struct locus_prediction *one = &divergences[i].predictions[j];
+            if (isnan(one->kl)) continue;
+            values[n++] = one->kl;
+            add(&kl, one->kl);
+            add(&same, one->same_top ? 1 : 0);
+            add(&difference, (double)one->nll - (double)one->reference_nll);
+            reference_nll += (double)one->reference_nll;
+        }
+    *summary = (struct locus_divergence_summary){.tokens = (int64_t)n};
+    if (n > 0) {
+        const double count = (double)n;
+        qsort(values, n, sizeof *values, compare_doubles);
+        *summary = (struct locus_divergence_summary){
+            .tokens = (int64_t)n,
+            .mean = kl.sum / count,
+            .error = error_of(kl, count),
+            .median = quantile(values, n, 0.5),
+            .quantile_99 = quantile(values, n, 0.99),
+            .max = values[n - 1],
+            .same_top = same.sum / count,
+            .same_top_error = error_of(same, count),
+            .reference_nll = reference_nll / count,
+            .difference = difference.sum / count,
+            .difference_error = error_of(difference, count),
+        };
+    }
+    free(values);
+    return LOCUS_OK;
+}
