@@ -29,6 +29,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from decoder import ACTIVATIONS, NORMS, SCHEMES, Decoder, DecoderConfig, read_gguf, write_gguf
 from evaluation import generate, print_documents, print_lengths, print_task, window_loss
@@ -237,7 +238,11 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
     if args.task is not None:
         about |= {"task": args.task, "task_length": source.length}
 
-    forward = torch.compile(model) if args.compile else model
+    def loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
+        logits = model(inputs).flatten(0, 1).float()
+        return F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED)
+
+    forward = torch.compile(loss_of) if args.compile else loss_of
     bf16 = args.precision == "bf16" or (args.precision == "auto" and device.type == "cuda")
     precision = torch.autocast(device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()
     stopped_by = 0
@@ -275,10 +280,7 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
             group["lr"] = rate
         inputs, targets = (t.to(device) for t in source.batch(step, args.batch))
         with precision:
-            logits = forward(inputs)
-            loss = F.cross_entropy(
-                logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED
-            )
+            loss = forward(inputs, targets)
         model.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
