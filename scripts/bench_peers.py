@@ -2,28 +2,36 @@
 """Compare locus with other engines on the same GGUF files, in one run.
 
 Every engine is run on every file in turn, round after round, so that a machine whose speed drifts
-is fair to all; medians are printed, with each engine's ratio to locus and the fraction of what the
-machine allows (from `locus bench`). A peer is a `llama-bench` program that you have built, with
-options of its own after its path:
+is fair to all; medians are printed, with locus's ratio to each peer and to what the machine allows
+(its ceiling, from `locus bench`). A peer is a `llama-bench` program that you have built, with
+options of its own after its path; where a name is given twice, those are two ways to run one peer,
+and the faster counts, cell by cell. Files are named SHAPE-TYPE.gguf, such as gpt2-q8_0.gguf: a
+table has a block of rows a shape and two columns a type. What can't be run is said, and the rest
+goes on.
 
     bench_peers.py --locus build/locus --peer llama.cpp=/path/to/llama-bench \\
-                   --peer "ik repacked=/path/to/other/llama-bench -rtr 1" \\
-                   -m model-f32.gguf model-q8_0.gguf -t 1 2
+                   --peer ik=/path/to/other/llama-bench \\
+                   --peer "ik=/path/to/other/llama-bench -rtr 1" \\
+                   -m gpt2-f32.gguf gpt2-q8_0.gguf llama-f32.gguf llama-q8_0.gguf -t 1 2
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 TIMEOUT = 900  # seconds a run
+KINDS = ("prompt", "generation")
+FILE_NAME = re.compile(r"(.+)[-_.](f32|f16|bf16|q8_0|q4_0)", re.IGNORECASE)
 
 
 class RunError(Exception):
@@ -32,113 +40,218 @@ class RunError(Exception):
 
 @dataclass
 class Engine:
-    """A program that measures tokens a second: `locus bench` or a `llama-bench`."""
+    """A program that measures tokens a second: `locus bench`, or a `llama-bench` in some ways."""
 
     name: str
-    command: list[str]
+    commands: list[list[str]]
     is_locus: bool = False
 
 
 @dataclass
 class Rates:
-    """Tokens a second of one engine on one file at one number of threads, a value a round."""
+    """What one command measured on one file at one number of threads, a value a round."""
 
+    command: str
     prompt: list[float] = field(default_factory=list)
     generation: list[float] = field(default_factory=list)
-    fractions: list[tuple[float, float]] = field(default_factory=list)
+    prompt_ceiling: list[float] = field(default_factory=list)
+    generation_ceiling: list[float] = field(default_factory=list)
     error: str = ""
+
+
+@dataclass
+class Measured:
+    """All that was measured on one file at one number of threads."""
+
+    model: Path
+    threads: int
+    engines: dict[str, list[Rates]]  # a Rates a command
+
+    @property
+    def shape(self) -> str:
+        found = FILE_NAME.fullmatch(self.model.stem)
+        return found[1] if found else self.model.stem
+
+    @property
+    def type(self) -> str:
+        found = FILE_NAME.fullmatch(self.model.stem)
+        return found[2].lower() if found else ""
+
+    def speed(self, name: str, kind: str) -> float | None:
+        """The median of the fastest command; None where none could be run."""
+        values = [getattr(rates, kind) for rates in self.engines[name] if not rates.error]
+        return max((statistics.median(v) for v in values if v), default=None)
+
+    def error(self, name: str) -> str:
+        return next((rates.error for rates in self.engines[name] if rates.error), "")
+
+
+# ---- running ---------------------------------------------------------------------------------
+
+
+def complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """The line of a failed program's output that says most."""
+    lines = (done.stderr + "\n" + done.stdout).strip().splitlines() or ["no message"]
+    telling = [line for line in lines if re.search(r"assert|error|fail", line, re.IGNORECASE)]
+    return (telling[0] if telling else lines[-1]).strip()[:160]
 
 
 def run_json(command: list[str]) -> Any:
     """The JSON that `command` prints."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RunError(f"{command[0]}: {error}") from None
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise RunError(f"no result after {TIMEOUT} s") from None
+    except OSError as error:
+        raise RunError(f"{command[0]}: {error.strerror}") from None
     if done.returncode != 0:
-        lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-        raise RunError(f"exit status {done.returncode}: {lines[-1][:120]}")
+        raise RunError(f"exit status {done.returncode}: {complaint(done)}")
     try:
         return json.loads(done.stdout)
     except json.JSONDecodeError:
         raise RunError("printed no JSON") from None
 
 
-def measure(engine: Engine, model: Path, threads: int, args: argparse.Namespace) -> dict[str, Any]:
-    """One round: tokens a second of both kinds, and locus's fractions of its ceilings."""
-    sizes = ["-p", str(args.prompt), "-n", str(args.tokens), "-t", str(threads)]
+def measure(engine: Engine, rates: Rates, command: list[str], options: list[str]) -> None:
+    """Adds one round to `rates`."""
     if engine.is_locus:
-        out = run_json([*engine.command, "bench", "-m", str(model), *sizes, "-r", "1", "--json"])
-        return {
-            "prompt": out["prompt"]["tokens_per_second"]["median"],
-            "generation": out["generation"]["tokens_per_second"]["median"],
-            "fractions": tuple(out[k]["fraction_of_ceiling"] for k in ("prompt", "generation")),
-        }
-    out = run_json([*engine.command, "-m", str(model), *sizes, "-r", "1", "-o", "json"])
-    return {
-        "prompt": next(row["avg_ts"] for row in out if row["n_gen"] == 0),
-        "generation": next(row["avg_ts"] for row in out if row["n_prompt"] == 0),
-    }
+        out = run_json([*command, "bench", *options, "-r", "1", "--json"])
+        for kind in KINDS:
+            speed = out[kind]["tokens_per_second"]["median"]
+            fraction = out[kind]["fraction_of_ceiling"]
+            getattr(rates, kind).append(speed)
+            if fraction:
+                getattr(rates, f"{kind}_ceiling").append(speed / fraction)
+        return
+    out = run_json([*command, *options, "-r", "1", "-o", "json"])
+    rates.prompt.append(next(row["avg_ts"] for row in out if row["n_gen"] == 0))
+    rates.generation.append(next(row["avg_ts"] for row in out if row["n_prompt"] == 0))
 
 
 def measure_all(
     engines: list[Engine], model: Path, threads: int, args: argparse.Namespace
-) -> dict[str, Rates]:
-    """Rounds of all engines in turn on one file. An engine that fails is not asked again."""
-    rates = {engine.name: Rates() for engine in engines}
+) -> Measured:
+    """Rounds of all engines in turn on one file. A command that fails is not run again."""
+    measured = Measured(
+        model, threads, {e.name: [Rates(shlex.join(c)) for c in e.commands] for e in engines}
+    )
+    options = ["-m", str(model), "-p", str(args.prompt), "-n", str(args.tokens), "-t", str(threads)]
+    turns = [
+        (engine, rates, [*args.prefix, *command])
+        for engine in engines
+        for rates, command in zip(measured.engines[engine.name], engine.commands, strict=True)
+    ]
     for _ in range(args.rounds):
-        for engine in engines:
-            mine = rates[engine.name]
-            if mine.error:
+        for engine, rates, command in turns:
+            if rates.error:
                 continue
             try:
-                got = measure(engine, model, threads, args)
+                measure(engine, rates, command, options)
             except RunError as error:
-                mine.error = str(error)
-                print(f"{engine.name} on {model.name}: {error}", file=sys.stderr)
-                continue
-            mine.prompt.append(got["prompt"])
-            mine.generation.append(got["generation"])
-            if "fractions" in got:
-                mine.fractions.append(got["fractions"])
-    return rates
+                rates.error = str(error)
+            except (KeyError, TypeError, StopIteration):
+                rates.error = "printed JSON that is not a benchmark's"
+    return measured
 
 
-def table(model: Path, threads: int, rates: dict[str, Rates], locus: str) -> str:
-    """A Markdown table; a ratio is locus's speed over the engine's."""
-    plural = "" if threads == 1 else "s"
-    lines = [
-        f"### {model.name}, {threads} thread{plural}",
-        "",
-        "| engine | prompt | locus is | generation | locus is |",
-        "|---|---|---|---|---|",
-    ]
-    base = rates[locus]
-    for name, mine in rates.items():
-        if mine.error or not mine.prompt:
-            lines.append(f"| {name} | - | | - | |")
+# ---- the table -------------------------------------------------------------------------------
+
+
+def show(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+class Notes:
+    """Footnotes: why a cell holds no number."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def mark(self, text: str) -> str:
+        if text not in self.lines:
+            self.lines.append(text)
+        return f"fails [{self.lines.index(text) + 1}]"
+
+    def __str__(self) -> str:
+        return "\n".join(f"[{i}] {line}\n" for i, line in enumerate(self.lines, 1))
+
+
+def ceiling(measured: Measured, locus: str, kind: str) -> float | None:
+    values = [v for rates in measured.engines[locus] for v in getattr(rates, f"{kind}_ceiling")]
+    return statistics.median(values) if values else None
+
+
+def speed_cell(found: Measured | None, name: str, kind: str, notes: Notes) -> str:
+    if found is None:
+        return ""
+    speed = found.speed(name, kind)
+    return show(speed) if speed else notes.mark(f"{name}: {found.error(name)}")
+
+
+def ratio_cell(ours: float | None, theirs: float | None, digits: str) -> str:
+    return f"{ours / theirs:{digits}}" if ours and theirs else ""
+
+
+def shape_rows(
+    shape: str, columns: list[Measured | None], locus: str, notes: Notes
+) -> Iterator[list[str]]:
+    """The rows of one shape; a column a type, None where there is no such file."""
+    names = next(c for c in columns if c is not None).engines
+    cells = [(found, kind) for found in columns for kind in KINDS]
+    for name in names:
+        yield [f"{name}, {shape}", *(speed_cell(found, name, kind, notes) for found, kind in cells)]
+    tops = [ceiling(found, locus, kind) if found else None for found, kind in cells]
+    own = [found.speed(locus, kind) if found else None for found, kind in cells]
+    yield [f"ceiling, {shape}", *(show(top) if top else "" for top in tops)]
+    for name in names:
+        if name == locus:
             continue
-        cells = [name]
-        for kind in ("prompt", "generation"):
-            speed = statistics.median(getattr(mine, kind))
-            own = getattr(base, kind)
-            cells.append(f"{speed:.1f}")
-            cells.append(f"{statistics.median(own) / speed:.2f} x" if own and name != locus else "")
-        lines.append(f"| {' | '.join(cells)} |")
-    if base.fractions:
-        fractions = [statistics.median(f[i] for f in base.fractions) for i in (0, 1)]
-        lines.append(
-            f"\nOf the machine's ceiling: prompt {fractions[0]:.2f}, generation {fractions[1]:.2f}."
-        )
-    return "\n".join(lines)
+        theirs = [found.speed(name, kind) if found else None for found, kind in cells]
+        ratios = [ratio_cell(a, b, ".2f") for a, b in zip(own, theirs, strict=True)]
+        yield [f"**locus / {name}, {shape}**", *ratios]
+    ratios = [ratio_cell(a, b, ".2f") for a, b in zip(own, tops, strict=True)]
+    yield [f"**locus / ceiling, {shape}**", *ratios]
 
 
-def parse_peer(text: str) -> Engine:
+def table(results: list[Measured], locus: str, args: argparse.Namespace) -> str:
+    """A Markdown table of what was measured at one number of threads."""
+    types = list(dict.fromkeys(r.type for r in results))
+    shapes = list(dict.fromkeys(r.shape for r in results))
+    threads, notes = results[0].threads, Notes()
+    lines = [
+        f"### {threads} thread{'' if threads == 1 else 's'}",
+        "",
+        f"Tokens/s, medians of rounds in turn ({args.rounds}): a prompt of {args.prompt} tokens, "
+        f"then {args.tokens} generated.",
+        "",
+        "| | " + " | ".join(f"{t} {kind}".strip() for t in types for kind in ("prompt", "gen")),
+    ]
+    lines[-1] += " |"
+    lines.append("|---|" + "---|" * (2 * len(types)))
+    for shape in shapes:
+        by_type = {r.type: r for r in results if r.shape == shape}
+        for row in shape_rows(shape, [by_type.get(t) for t in types], locus, notes):
+            lines.append(f"| {' | '.join(row)} |")
+    return "\n".join([*lines, "", str(notes)])
+
+
+# ---- the command line ------------------------------------------------------------------------
+
+
+def parse_peer(text: str) -> tuple[str, list[str]]:
     name, equals, command = text.partition("=")
     words = shlex.split(command)
     if not name or not equals or not words:
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=PROGRAM [OPTIONS]")
-    return Engine(name, words)
+    return name, words
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not 1 or more")
+    return int(text)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -147,38 +260,47 @@ def make_parser() -> argparse.ArgumentParser:
         description=summary, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     p.add_argument("-m", "--models", nargs="+", type=Path, required=True, metavar="FILE")
-    p.add_argument("--locus", default="build/locus", help="(%(default)s)")
+    p.add_argument("--locus", default="build/locus", metavar="PROGRAM", help="(%(default)s)")
     p.add_argument("--peer", type=parse_peer, action="append", default=[], metavar="NAME=PROGRAM")
-    p.add_argument("-t", "--threads", nargs="+", type=int, default=[1, 2], metavar="N")
-    p.add_argument("-p", "--prompt", type=int, default=512, help="tokens (%(default)s)")
-    p.add_argument("-n", "--tokens", type=int, default=64, help="generated (%(default)s)")
-    p.add_argument("-r", "--rounds", type=int, default=3, help="(%(default)s)")
+    p.add_argument("-t", "--threads", nargs="+", type=positive, default=[1, 2], metavar="N")
+    p.add_argument("-p", "--prompt", type=positive, default=512, help="tokens (%(default)s)")
+    p.add_argument("-n", "--tokens", type=positive, default=64, help="generated (%(default)s)")
+    p.add_argument("-r", "--rounds", type=positive, default=3, help="(%(default)s)")
+    p.add_argument(
+        "--prefix", type=shlex.split, default=[], metavar="COMMAND",
+        help='what every program is run by, such as "taskset -c 0,1"',
+    )  # fmt: skip
     p.add_argument("--json", type=Path, metavar="FILE", help="all measurements, too")
     return p
 
 
+def gather(args: argparse.Namespace) -> list[Engine]:
+    """The engines, locus first; peers of one name are one."""
+    engines = {"locus": Engine("locus", [[args.locus]], is_locus=True)}
+    for name, command in args.peer:
+        engines.setdefault(name, Engine(name, [])).commands.append(command)
+    return list(engines.values())
+
+
 def main() -> int:
-    args = make_parser().parse_args()
-    engines = [Engine("locus", [args.locus], is_locus=True), *args.peer]
-    if len({engine.name for engine in engines}) < len(engines):
-        print("bench_peers.py: two engines have the same name", file=sys.stderr)
-        return 2
-    everything = []
+    parser = make_parser()
+    args = parser.parse_args()
+    if any(name == "locus" for name, _ in args.peer):
+        parser.error("a peer has to have another name than locus")
+    engines = gather(args)
     for model in args.models:
         if not model.is_file():
-            print(f"bench_peers.py: {model}: no such file", file=sys.stderr)
-            return 2
-        for threads in args.threads:
-            rates = measure_all(engines, model, threads, args)
-            print(table(model, threads, rates, "locus"), end="\n\n", flush=True)
-            for name, mine in rates.items():
-                everything.append(
-                    {"model": str(model), "threads": threads, "engine": name, **vars(mine)}
-                )
-    if args.json is not None:
-        args.json.write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
-    failed = [row for row in everything if row["engine"] == "locus" and row["error"]]
-    return 1 if failed else 0
+            parser.error(f"{model}: no such file")
+    everything: list[Measured] = []
+    for threads in args.threads:
+        for model in args.models:
+            print(f"{model.name}, {threads} threads ...", file=sys.stderr)
+            everything.append(measure_all(engines, model, threads, args))
+            if args.json is not None:
+                rows = [asdict(m) | {"model": str(m.model)} for m in everything]
+                args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        print(table(everything[-len(args.models) :], "locus", args), flush=True)
+    return 1 if any(m.error("locus") for m in everything) else 0
 
 
 if __name__ == "__main__":
