@@ -5,22 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct locus_position_env make_env(const struct locus_model *model, int length)
-{
-    const struct locus_config *config = &model->config;
-    return (struct locus_position_env){
-        .n_embd = config->n_embd,
-        .n_layer = config->n_layer,
-        .n_head = config->n_head,
-        .n_head_kv = config->n_head_kv,
-        .head_dim = config->head_dim,
-        .trained_length = config->trained_length,
-        .session_length = length,
-        .score_scale = config->attention_scale,
-        .source = model,
-        .tensor = locus_model_extra,
-    };
-}
+#include "forward/session.h"
 
 static enum locus_status open_probe(struct locus_scheme_probe *probe, const char *spec,
                                     locus_error *error)
@@ -28,7 +13,7 @@ static enum locus_status open_probe(struct locus_scheme_probe *probe, const char
     const struct locus_model *model = probe->model;
     bool asked = probe->length > 0;
     if (!asked) probe->length = model->config.trained_length;
-    const struct locus_position_env env = make_env(model, probe->length);
+    const struct locus_position_env env = locus_model_env(model, probe->length);
     enum locus_status status = locus_position_resolve(&probe->position.spec, spec,
                                                       model->config.position, NULL, &env, error);
     if (status) {

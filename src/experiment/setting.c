@@ -21,9 +21,7 @@ static bool sets_length(const char *spec)
 /* Rows that each see their keys in their own way do so because of the length they stand at. */
 static bool depends_on_row(const struct locus_position *position)
 {
-    const struct locus_position_scheme *scheme = position->spec.scheme;
-    return has_key(scheme, "length") && scheme->per_row_keys &&
-           scheme->per_row_keys(position->state);
+    return has_key(position->spec.scheme, "length") && locus_position_per_row_keys(position);
 }
 
 locus_session *locus_session_for_length(const locus_model *model,
