@@ -238,6 +238,40 @@ START_TEST(a_heat_map_shows_its_cells_in_their_colours)
 }
 END_TEST
 
+START_TEST(a_mark_stands_between_two_columns_and_is_named)
+{
+    enum { ROWS = 2, COLUMNS = 4 };
+    static const float values[ROWS * COLUMNS] = {0, 0, 0, 0, 1, 1, 1, 1};
+    struct locus_heat_map map = {.n_rows = ROWS,
+                                 .n_columns = COLUMNS,
+                                 .values = values,
+                                 .mark_label = "trained length 256",
+                                 .width = 600,
+                                 .height = 400};
+    struct locus_box above = {0, 0, 500, 30}; /* no title: only the mark's name stands there */
+    static const int without[] = {0, -1, COLUMNS, COLUMNS + 1};
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
+        map.mark_after = without[i];
+        struct picture picture = draw_map(&map);
+        ck_assert_int_eq(count_ink(&picture, (struct locus_box){0, 0, 500, 12}), 0);
+        stbi_image_free(picture.pixels);
+    }
+    int first = 0;
+    for (map.mark_after = 1; map.mark_after < COLUMNS; map.mark_after++) {
+        struct picture picture = draw_map(&map);
+        ck_assert_int_gt(count_ink(&picture, above), 200);
+        /* The first pixel of its dash in the middle of the lighter row. */
+        int at = 0;
+        const unsigned char *row = picture.pixels + 3 * 300 * picture.width;
+        for (int x = 100; x < 500 && !at; x++)
+            if (memcmp(row + 3 * x, row + 3 * 99, 3) != 0) at = x;
+        ck_assert_int_gt(at, first + 80);
+        first = at;
+        stbi_image_free(picture.pixels);
+    }
+}
+END_TEST
+
 START_TEST(any_numbers_can_be_drawn_as_a_heat_map)
 {
     static const float values[] = {NAN,   INFINITY, -INFINITY, 0,       -0.0f, 1,
@@ -451,6 +485,7 @@ int main(void)
     tcase_add_test(tests, any_numbers_can_be_drawn_as_lines);
     tcase_add_test(tests, a_chart_without_values_says_so);
     tcase_add_test(tests, a_heat_map_shows_its_cells_in_their_colours);
+    tcase_add_test(tests, a_mark_stands_between_two_columns_and_is_named);
     tcase_add_test(tests, any_numbers_can_be_drawn_as_a_heat_map);
     tcase_add_test(tests, more_cells_than_pixels_are_averaged);
     tcase_add_test(tests, a_size_that_no_picture_has_is_refused);

@@ -151,6 +151,8 @@ sweep=(extrapolate "${base[@]}" -m "$model" -P alibi -P 'rope:scaling=linear,fac
 csv=$folder/files/a.csv
 check "a sweep" succeeds "${sweep[@]}" --csv "$csv" --json "$folder/files/a.json" --png "$folder/files/a.png"
 check "a column a model under a SPEC" prints '^length +A +B +C +D$'
+check "factors and lengths that differ, from the least to the largest" eval \
+    'prints "base=1000,scaling=linear,factor=2\.\.4$" && prints "dynamic,length=16\.\.128$"'
 check "nothing is said" silent
 # 4 lengths for each of 2 texts and the pool, and buckets that have a prediction: 4, 1 and 4.
 check "a row a result" rows "$csv" $((4 * (4 * 3 + 4 + 1 + 4)))

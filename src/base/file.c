@@ -152,3 +152,15 @@ void locus_output_abort(struct locus_output_file *output)
     if (output->temporary && output->temporary[0]) unlink(output->temporary);
     release(output);
 }
+
+enum locus_status locus_output_save(const char *path, const void *bytes, size_t n_bytes,
+                                    locus_error *error)
+{
+    struct locus_output_file output;
+    enum locus_status status = locus_output_begin(&output, path, error);
+    if (status) return status;
+    status = locus_output_write(&output, bytes, n_bytes, error);
+    if (!status) return locus_output_commit(&output, error);
+    locus_output_abort(&output);
+    return status;
+}

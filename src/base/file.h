@@ -34,4 +34,8 @@ enum locus_status locus_output_write(struct locus_output_file *output, const voi
 enum locus_status locus_output_commit(struct locus_output_file *output, locus_error *error);
 void locus_output_abort(struct locus_output_file *output);
 
+/* A whole file at once. */
+enum locus_status locus_output_save(const char *path, const void *bytes, size_t n_bytes,
+                                    locus_error *error);
+
 #endif

@@ -87,12 +87,13 @@ void locus_text_draw_cut(struct locus_canvas *canvas, const struct locus_text_st
 
 /* ---- PNG (png.c) -------------------------------------------------------------------------- */
 
-/* Appends the picture. */
-enum locus_status locus_png_encode(const struct locus_canvas *canvas, struct locus_buffer *png,
+/* Appends the picture; the canvas is freed. */
+enum locus_status locus_png_encode(struct locus_canvas *canvas, struct locus_buffer *png,
                                    locus_error *error);
 
-/* Writes bytes to a temporary file that is then renamed to `path`. */
-enum locus_status locus_png_write(const char *path, const struct locus_buffer *png,
-                                  locus_error *error);
+/* Writes what was drawn, unless `status` says that nothing was, to a temporary file that is then
+ * renamed to `path`. The bytes are freed; returns the status of all of it. */
+enum locus_status locus_png_save(const char *path, struct locus_buffer *png,
+                                 enum locus_status status, locus_error *error);
 
 #endif

@@ -64,6 +64,8 @@ struct locus_heat_map {
     int n_rows, n_columns;
     const float *values; /* [n_rows, n_columns]; row 0 is drawn at the top */
     struct locus_heat_axis rows, columns;
+    int mark_after;         /* a dashed line to the right of so many columns; 0: none */
+    const char *mark_label; /* above that line; NULL: none */
     enum locus_palette palette;
     double min, max;   /* min < max: the colours' range. Else: from the data */
     bool square;       /* cells as high as they are wide: matrices of a thing with itself */

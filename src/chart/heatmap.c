@@ -25,6 +25,7 @@ enum {
     TICK_ROOM = 12, /* between a frame and the texts of its ticks */
     SCALE_GAP = 20,
     SCALE_WIDTH = 18,
+    MARK_ROW = 18,
     NAME_WIDTH = 130 /* pixels that a row's or column's name may have */
 };
 
@@ -91,11 +92,16 @@ static void fit_cells(int *from, int *to, int n)
     *to = *from + cell * n;
 }
 
+static bool has_mark(const struct locus_heat_map *map)
+{
+    return map->mark_after > 0 && map->mark_after < map->n_columns;
+}
+
 static void place_frame(struct drawing *drawing)
 {
     const struct locus_heat_map *map = drawing->map;
     struct locus_box *frame = &drawing->frame;
-    frame->top = MARGIN + locus_title_height(map->title);
+    frame->top = MARGIN + locus_title_height(map->title) + (has_mark(map) ? MARK_ROW : 0);
     frame->left = MARGIN + (map->rows.label ? LABEL : 0) + TICK_ROOM +
                   (int)axis_text_width(&map->rows, map->n_rows);
     /* Ticks of the scale, whose texts may be as wide as these. */
@@ -205,6 +211,25 @@ static void draw_values(struct drawing *drawing)
                             f.left + (c + 0.5) * width, f.top + (r + 0.5) * height + 4,
                             LOCUS_ALIGN_CENTRE, false);
         }
+}
+
+/* Dashes of two colours, to be seen on any cell. */
+static void draw_mark(struct drawing *drawing)
+{
+    const struct locus_heat_map *map = drawing->map;
+    const struct locus_text_style *style = &locus_text_small;
+    struct locus_box f = drawing->frame;
+    if (!has_mark(map)) return;
+    const int x = f.left + (int)((long long)(f.right - f.left) * map->mark_after / map->n_columns);
+    for (int y = f.top; y < f.bottom; y++)
+        locus_canvas_fill(&drawing->canvas, (struct locus_box){x - 1, y, x + 1, y + 1},
+                          (y - f.top) % 12 < 7 ? ink : white);
+    if (!map->mark_label) return;
+    const size_t n_bytes = strlen(map->mark_label);
+    const double half = locus_text_width(style, map->mark_label, n_bytes) / 2;
+    const double centre = fmax(half + 4, fmin(x, drawing->width - half - 4));
+    locus_text_draw(&drawing->canvas, style, map->mark_label, n_bytes, centre, f.top - 7,
+                    LOCUS_ALIGN_CENTRE, false);
 }
 
 /* ---- axes --------------------------------------------------------------------------------- */
@@ -363,6 +388,7 @@ static void draw(struct drawing *drawing)
     struct locus_box f = drawing->frame;
     if (map->n_rows > 0 && map->n_columns > 0) {
         draw_cells(drawing);
+        draw_mark(drawing);
         draw_values(drawing);
         draw_axes(drawing);
     } else
@@ -394,17 +420,12 @@ enum locus_status locus_heat_map_draw(struct locus_buffer *png, const struct loc
     status = locus_canvas_create(&drawing.canvas, drawing.width, drawing.height, error);
     if (status) return status;
     draw(&drawing);
-    status = locus_png_encode(&drawing.canvas, png, error);
-    locus_canvas_free(&drawing.canvas);
-    return status;
+    return locus_png_encode(&drawing.canvas, png, error);
 }
 
 enum locus_status locus_heat_map_write(const char *path, const struct locus_heat_map *map,
                                        locus_error *error)
 {
     struct locus_buffer png = {0};
-    enum locus_status status = locus_heat_map_draw(&png, map, error);
-    if (!status) status = locus_png_write(path, &png, error);
-    locus_buffer_free(&png);
-    return status;
+    return locus_png_save(path, &png, locus_heat_map_draw(&png, map, error), error);
 }

@@ -322,17 +322,12 @@ enum locus_status locus_line_chart_draw(struct locus_buffer *png,
     status = locus_canvas_create(&drawing.canvas, drawing.width, drawing.height, error);
     if (status) return status;
     draw(&drawing);
-    status = locus_png_encode(&drawing.canvas, png, error);
-    locus_canvas_free(&drawing.canvas);
-    return status;
+    return locus_png_encode(&drawing.canvas, png, error);
 }
 
 enum locus_status locus_line_chart_write(const char *path, const struct locus_line_chart *chart,
                                          locus_error *error)
 {
     struct locus_buffer png = {0};
-    enum locus_status status = locus_line_chart_draw(&png, chart, error);
-    if (!status) status = locus_png_write(path, &png, error);
-    locus_buffer_free(&png);
-    return status;
+    return locus_png_save(path, &png, locus_line_chart_draw(&png, chart, error), error);
 }

@@ -32,26 +32,20 @@ static void append(void *context, void *bytes, int n_bytes)
     locus_buffer_append(context, bytes, (size_t)n_bytes);
 }
 
-enum locus_status locus_png_encode(const struct locus_canvas *canvas, struct locus_buffer *png,
+enum locus_status locus_png_encode(struct locus_canvas *canvas, struct locus_buffer *png,
                                    locus_error *error)
 {
-    int done = stbi_write_png_to_func(append, png, canvas->width, canvas->height, 3, canvas->pixels,
-                                      3 * canvas->width);
-    if (!done || png->failed)
-        return locus_fail_memory(error, 3 * (size_t)canvas->width * (size_t)canvas->height);
-    return LOCUS_OK;
+    const int width = canvas->width, height = canvas->height;
+    int done = stbi_write_png_to_func(append, png, width, height, 3, canvas->pixels, 3 * width);
+    locus_canvas_free(canvas);
+    return done && !png->failed ? LOCUS_OK
+                                : locus_fail_memory(error, 3 * (size_t)width * (size_t)height);
 }
 
-enum locus_status locus_png_write(const char *path, const struct locus_buffer *png,
-                                  locus_error *error)
+enum locus_status locus_png_save(const char *path, struct locus_buffer *png,
+                                 enum locus_status status, locus_error *error)
 {
-    struct locus_output_file file;
-    enum locus_status status = locus_output_begin(&file, path, error);
-    if (status) return status;
-    status = locus_output_write(&file, png->bytes, png->length, error);
-    if (status) {
-        locus_output_abort(&file);
-        return status;
-    }
-    return locus_output_commit(&file, error);
+    if (!status) status = locus_output_save(path, png->bytes, png->length, error);
+    locus_buffer_free(png);
+    return status;
 }

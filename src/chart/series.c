@@ -32,7 +32,8 @@ static const struct {
     {POLYGON, 4, 0, 5.6, false},  {STROKES, 2, 45, 5.2, false},  {DISC, 0, 0, 4.6, true},
     {POLYGON, 4, 45, 6.0, true},  {POLYGON, 3, 180, 5.8, false}, {STROKES, 2, 0, 5.2, false},
     {POLYGON, 4, 0, 6.4, true},   {POLYGON, 3, 0, 7.0, true},    {STROKES, 3, 0, 5.2, false},
-    {POLYGON, 3, 180, 7.0, true},
+    {POLYGON, 3, 180, 7.0, true}, {POLYGON, 3, 90, 5.8, false},  {POLYGON, 3, 270, 5.8, false},
+    {STROKES, 1, 0, 6.0, false},
 };
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))

@@ -1,14 +1,17 @@
 /* locus extrapolate: its results as tables, JSON and pictures. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "chart/chart.h"
 #include "cli/extrapolate.h"
 #include "cli/table.h"
 #include "cli/talk.h"
+#include "model/model.h"
 
 /* ---- tables ------------------------------------------------------------------------------- */
 
@@ -147,7 +150,6 @@ int locus_extrapolate_write_json(const struct locus_extrapolate *run)
     if (!run->options->json) return LOCUS_EXIT_DONE;
     struct locus_buffer out = {0};
     struct locus_json json = {.out = &out};
-    struct locus_output_file file;
     locus_error error;
     locus_json_open(&json, NULL, '[');
     for (int i = 0; i < run->n_cells; i++) {
@@ -158,15 +160,9 @@ int locus_extrapolate_write_json(const struct locus_extrapolate *run)
     }
     locus_json_close(&json, ']');
     locus_buffer_append(&out, "\n", 1);
-    enum locus_status status = out.failed ? locus_fail_memory(&error, out.length)
-                                          : locus_output_begin(&file, run->options->json, &error);
-    if (!status) {
-        status = locus_output_write(&file, out.bytes, out.length, &error);
-        if (status)
-            locus_output_abort(&file);
-        else
-            status = locus_output_commit(&file, &error);
-    }
+    enum locus_status status =
+        out.failed ? locus_fail_memory(&error, out.length)
+                   : locus_output_save(run->options->json, out.bytes, out.length, &error);
     locus_buffer_free(&out);
     return status ? locus_talk_error("%s", error.message) : LOCUS_EXIT_DONE;
 }
@@ -181,12 +177,37 @@ static int stem_length(const char *name)
     return (int)(ends ? length - 5 : length);
 }
 
+/* "SPEC (model)"; where all are of one model, which the title names, the SPEC alone. */
+static void name_contender(const struct locus_extrapolate *run, int contender,
+                           struct locus_buffer *name)
+{
+    const struct locus_contender *who = &run->contenders[contender];
+    const char *model = run->subjects[who->subject].name;
+    locus_buffer_printf(name, "%s", who->label);
+    if (run->n_subjects > 1) locus_buffer_printf(name, " (%.*s)", stem_length(model), model);
+}
+
+/* What a model was trained on, in the unit of the run's lengths; 0: nothing of the kind. */
+static int trained_on(const struct locus_extrapolate *run, int contender)
+{
+    const struct locus_subject *subject = &run->subjects[run->contenders[contender].subject];
+    const struct locus_checkpoint *checkpoint = locus_model_checkpoint(subject->model);
+    const char *task;
+    size_t n_bytes;
+    int64_t length;
+    if (run->task >= 0 && locus_checkpoint_string(checkpoint, "locus.task", &task, &n_bytes) &&
+        locus_text_is(task, n_bytes, locus_task_name((enum locus_task)run->task)) &&
+        locus_checkpoint_int(checkpoint, "locus.task_length", &length) && length > 0 &&
+        length < INT_MAX)
+        return (int)length;
+    const bool tokens = run->task < 0 || run->task == LOCUS_TASK_PASSKEY;
+    return tokens ? subject->info.trained_length : 0;
+}
+
 /* A line: x[n], y[n], error[n] in one block. */
 static bool fill_series(const struct locus_extrapolate *run, enum locus_cell_kind kind,
                         int contender, struct locus_chart_series *series)
 {
-    const struct locus_contender *who = &run->contenders[contender];
-    const struct locus_subject *subject = &run->subjects[who->subject];
     const int text = run->task < 0 ? locus_extrapolate_main_text(run) : 0;
     double *values = malloc(3 * (size_t)run->n_cells * sizeof *values);
     struct locus_buffer name = {0};
@@ -201,16 +222,30 @@ static bool fill_series(const struct locus_extrapolate *run, enum locus_cell_kin
         y[n] = result_of(run, cell);
         error[n++] = locus_row_number(&cell->row, LOCUS_COLUMN_STANDARD_ERROR);
     }
-    locus_buffer_printf(&name, "%.*s %s%s", stem_length(subject->name), subject->name, who->label,
-                        kind == LOCUS_CELL_POSITION ? ", by position" : "");
+    name_contender(run, contender, &name);
+    if (kind == LOCUS_CELL_POSITION) locus_buffer_printf(&name, ", by position");
     *series = (struct locus_chart_series){.name = name.bytes,
                                           .n = n,
                                           .x = x,
                                           .y = y,
                                           .error = error,
-                                          .trained_length =
-                                              run->task < 0 ? subject->info.trained_length : 0};
+                                          .trained_length = trained_on(run, contender)};
     return values && !name.failed;
+}
+
+static void title_lines(const struct locus_extrapolate *run, int text, struct locus_buffer *title)
+{
+    if (run->task >= 0)
+        locus_buffer_printf(title, "Task %s: %d texts a point",
+                            locus_task_name((enum locus_task)run->task), run->options->n_trials);
+    else
+        locus_buffer_printf(title, "Perplexity of %.100s, %s",
+                            text < run->texts.n_items ? run->texts.items[text].name : "all texts",
+                            locus_protocol_name(run->protocol));
+    if (run->task < 0 && run->protocol == LOCUS_SLIDING)
+        locus_buffer_printf(title, " by %d", run->stride);
+    const char *model = run->subjects[0].name;
+    if (run->n_subjects == 1) locus_buffer_printf(title, "\n%.*s", stem_length(model), model);
 }
 
 static enum locus_status draw_lines(const struct locus_extrapolate *run, locus_error *error)
@@ -227,16 +262,10 @@ static enum locus_status draw_lines(const struct locus_extrapolate *run, locus_e
         filled &= fill_series(run, kind, i % run->n_contenders, &series[i]);
     }
     const int text = locus_extrapolate_main_text(run);
-    char title[200];
-    if (run->task < 0)
-        snprintf(title, sizeof title, "Perplexity of %.100s, %s",
-                 text < run->texts.n_items ? run->texts.items[text].name : "all texts",
-                 locus_protocol_name(run->protocol));
-    else
-        snprintf(title, sizeof title, "Task %s: %d texts a point",
-                 locus_task_name((enum locus_task)run->task), run->options->n_trials);
+    struct locus_buffer title = {0};
+    title_lines(run, text, &title);
     const struct locus_line_chart chart = {
-        .title = title,
+        .title = title.bytes,
         .x = {.label = run->task < 0 ? "length (tokens)" : "length",
               .scale = run->task < 0 ? LOCUS_SCALE_LOG2 : LOCUS_SCALE_LINEAR},
         .y = {.label = run->task < 0 ? "perplexity" : "share right",
@@ -246,12 +275,13 @@ static enum locus_status draw_lines(const struct locus_extrapolate *run, locus_e
         .series = series,
     };
     enum locus_status status =
-        filled ? locus_line_chart_write(run->options->png, &chart, error)
-               : locus_fail_memory(error, (size_t)run->n_cells * sizeof(double));
+        filled && !title.failed ? locus_line_chart_write(run->options->png, &chart, error)
+                                : locus_fail_memory(error, (size_t)run->n_cells * sizeof(double));
     for (int i = 0; i < n_series; i++) {
         free((char *)(uintptr_t)series[i].name);
         free((double *)(uintptr_t)series[i].x);
     }
+    locus_buffer_free(&title);
     free(series);
     return status;
 }
@@ -294,12 +324,17 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int conte
     const size_t n_columns = (size_t)run->n_lengths;
     float *values = malloc(LOCUS_N_DEPTHS * n_columns * sizeof *values);
     const char **names = malloc(n_columns * sizeof *names);
-    struct locus_buffer path = {0}, title = {0};
+    struct locus_buffer path = {0}, title = {0}, mark = {0};
+    const int trained = trained_on(run, contender);
+    int n_trained = 0;
+    while (n_trained < run->n_lengths && run->lengths[run->n_lengths - 1 - n_trained] <= trained)
+        n_trained++;
     name_picture(run, contender, &path);
-    locus_buffer_printf(&title, "passkey: %.*s %s, trained to %d", stem_length(subject->name),
-                        subject->name, who->label, subject->info.trained_length);
+    locus_buffer_printf(&mark, "trained length %d", trained);
+    locus_buffer_printf(&title, "Task passkey: %d texts a cell\n%s (%.*s)", run->options->n_trials,
+                        who->label, stem_length(subject->name), subject->name);
     enum locus_status status;
-    if (!values || !names || path.failed || title.failed)
+    if (!values || !names || path.failed || title.failed || mark.failed)
         status = locus_fail_memory(error, LOCUS_N_DEPTHS * n_columns * sizeof *values);
     else {
         fill_map(run, contender, values, names);
@@ -311,6 +346,8 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int conte
             .values = values,
             .rows = {.label = "depth of the key", .step = 1.0 / (LOCUS_N_DEPTHS - 1)},
             .columns = {.label = "length (tokens)", .names = names},
+            .mark_after = n_trained,
+            .mark_label = mark.bytes,
             .min = 0,
             .max = 1,
         };
@@ -320,6 +357,7 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int conte
     free(names);
     locus_buffer_free(&path);
     locus_buffer_free(&title);
+    locus_buffer_free(&mark);
     return status;
 }
 

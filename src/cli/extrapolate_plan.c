@@ -124,23 +124,44 @@ static bool fill_setting(struct locus_extrapolate *run, const struct locus_conte
     return set && setting->spec ? true : out_of_memory(run);
 }
 
-/* The SPEC of legends: resolved, or as it was given where it resolves to several. */
+/* The value of the key that `pair` begins with, in another SPEC, to the next comma; NULL: none. */
+static const char *value_in(const char *spec, const char *pair)
+{
+    const size_t n_key = strcspn(pair, "=") + 1;
+    for (const char *other = strchr(spec, ':'); other; other = strchr(other, ',')) {
+        other++;
+        if (strncmp(other, pair, n_key) == 0) return other + n_key;
+    }
+    return NULL;
+}
+
+/* The SPEC of legends: as the longest length resolves it, and where shorter ones give a key another
+ * value, both ends: "factor=2..16". */
 static bool label_contender(struct locus_extrapolate *run, int index)
 {
-    struct locus_contender *contender = &run->contenders[index];
     const struct locus_setting *settings = locus_extrapolate_setting(run, index, 0);
-    const char *label = NULL;
-    for (int i = 0; i < run->n_lengths; i++) {
-        if (!settings[i].spec) continue;
-        if (label && strcmp(label, settings[i].spec) != 0) {
-            label = contender->position ? contender->position
-                                        : run->subjects[contender->subject].info.position;
-            break;
-        }
-        label = settings[i].spec;
+    struct locus_buffer label = {0};
+    int longest = 0;
+    while (longest < run->n_lengths - 1 && !settings[longest].spec)
+        longest++;
+    const char *spec = settings[longest].spec ? settings[longest].spec : "";
+    const char *rest = spec + strcspn(spec, ":"); /* at the colon or a comma */
+    locus_buffer_printf(&label, "%.*s", (int)(rest - spec), spec);
+    while (*rest) {
+        const char *pair = rest + 1, *value = pair + strcspn(pair, "=") + 1, *least = NULL;
+        const int n_value = (int)strcspn(value, ",");
+        for (int i = run->n_lengths - 1; i > longest && !least; i--)
+            least = settings[i].spec ? value_in(settings[i].spec, pair) : NULL;
+        locus_buffer_printf(&label, "%.*s", (int)(value - rest), rest);
+        const bool same = least && (int)strcspn(least, ",") == n_value &&
+                          strncmp(least, value, (size_t)n_value) == 0;
+        if (least && !same) locus_buffer_printf(&label, "%.*s..", (int)strcspn(least, ","), least);
+        locus_buffer_printf(&label, "%.*s", n_value, value);
+        rest = value + n_value;
     }
-    contender->label = strdup(label ? label : "");
-    return contender->label ? true : out_of_memory(run);
+    if (label.failed) locus_buffer_free(&label);
+    run->contenders[index].label = label.bytes;
+    return label.bytes ? true : out_of_memory(run);
 }
 
 static bool fill_settings(struct locus_extrapolate *run)
