@@ -63,6 +63,7 @@ ISA_src/kernels/avx2.c := -mavx2 -mfma -mf16c
 AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512
 ISA_src/kernels/avx512.c := $(AVX512)
 ISA_src/kernels/avx512_vnni.c := $(AVX512) -mavx512vnni
+ISA_src/kernels/avx512_bf16.c := $(AVX512) -mavx512bf16
 ISA_ARM_src/kernels/neon_dot.c := -march=armv8.2-a+dotprod
 isa = $(if $(filter x86_64-% amd64-%,$(MACHINE)),$(ISA_$(1)))$(if \
 	$(filter aarch64-% arm64-%,$(MACHINE)),$(ISA_ARM_$(1)))

@@ -121,7 +121,8 @@ check_tidy() {
     printf '%s\n' "${sources[@]}" | xargs -P "$(getconf _NPROCESSORS_ONLN)" -I{} sh -c '
         case $1 in
         */avx2.c) isa="-mavx2 -mfma -mf16c" ;;
-        */avx512*.c) isa="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -mf16c" ;;
+        */avx512*.c)
+            isa="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 -mfma -mf16c" ;;
         esac
         output=$(clang-tidy --quiet "$1" -- -std=c11 -D_GNU_SOURCE -Iinclude -Isrc $isa \
             -Wno-unknown-pragmas 2>&1) || { printf "%s\n" "$output" >&2; exit 1; }' sh {} ||

@@ -93,9 +93,11 @@ START_TEST(ceilings_bound_the_type_they_are_for)
     ck_assert_int_eq(locus_ceilings_measure(&ceilings, 1 << 20, 1, NULL), LOCUS_OK);
     ck_assert(ceilings.read_gb_per_second > 0 && isfinite(ceilings.read_gb_per_second));
     ck_assert(ceilings.f32_gflops > 0 && isfinite(ceilings.f32_gflops));
-    const struct locus_ceilings all = {1, 2, 3, 4}, few = {1, 2, 0, 0};
+    const struct locus_ceilings all = {1, 2, 3, 4}, few = {1, 2, 0, 0}, slow = {1, 2, 1, 4};
     ck_assert_double_eq(locus_bench_compute_ceiling(&all, LOCUS_F16), 2);
     ck_assert_double_eq(locus_bench_compute_ceiling(&all, LOCUS_BF16), 3);
+    ck_assert_double_eq(locus_bench_compute_ceiling(&few, LOCUS_BF16), 2);
+    ck_assert_double_eq(locus_bench_compute_ceiling(&slow, LOCUS_BF16), 2);
     ck_assert_double_eq(locus_bench_compute_ceiling(&all, LOCUS_Q4_0), 4);
     ck_assert_double_eq(locus_bench_compute_ceiling(&few, LOCUS_Q8_0), 2);
 }

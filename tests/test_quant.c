@@ -69,6 +69,26 @@ START_TEST(every_bfloat_is_the_upper_half_of_a_float)
 }
 END_TEST
 
+START_TEST(floats_become_the_nearest_bfloat)
+{
+    for (uint32_t bfloat = 0; bfloat < 0x7F80; bfloat++) {
+        float middle = locus_float_of(bfloat << 16 | 0x8000); /* exactly: ulps are as wide */
+        const uint32_t cases[][2] = {{locus_bits_of(middle), bfloat + (bfloat & 1)},
+                                     {locus_bits_of(middle) - 1, bfloat},
+                                     {locus_bits_of(middle) + 1, bfloat + 1},
+                                     {bfloat << 16, bfloat}};
+        for (int i = 0; i < 4; i++) {
+            float value = locus_float_of(cases[i][0]);
+            ck_assert_msg(locus_float_to_bfloat(value) == cases[i][1], "%.9g", (double)value);
+            ck_assert(locus_float_to_bfloat(-value) == (cases[i][1] | 0x8000));
+        }
+    }
+    ck_assert_uint_eq(locus_float_to_bfloat(-INFINITY), 0xFF80);
+    ck_assert(isnan(locus_bfloat_to_float(locus_float_to_bfloat(locus_float_of(0x7F800001)))));
+    ck_assert(isnan(locus_bfloat_to_float(locus_float_to_bfloat(locus_float_of(0xFFFFFFFF)))));
+}
+END_TEST
+
 /* ---- blocks -------------------------------------------------------------------------------- */
 
 static uint64_t random_state = 1;
@@ -292,6 +312,7 @@ int main(void)
     tcase_add_test(tests, every_half_is_the_float_it_says);
     tcase_add_test(tests, floats_become_the_nearest_half);
     tcase_add_test(tests, every_bfloat_is_the_upper_half_of_a_float);
+    tcase_add_test(tests, floats_become_the_nearest_bfloat);
     tcase_add_test(tests, blocks_are_scaled_integers);
     tcase_add_test(tests, activations_are_quantised_by_one_exact_rule);
     tcase_add_test(tests, activations_that_are_no_numbers_are_carried_by_the_scale);

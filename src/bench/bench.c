@@ -1,6 +1,7 @@
 /* How fast a model runs: see bench.h. */
 #include "bench/bench.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -66,7 +67,7 @@ static void count_costs(struct locus_bench_result *result, const locus_session *
 double locus_bench_compute_ceiling(const struct locus_ceilings *ceilings,
                                    enum locus_tensor_type type)
 {
-    if (type == LOCUS_BF16 && ceilings->bf16_gflops > 0) return ceilings->bf16_gflops;
+    if (type == LOCUS_BF16) return fmax(ceilings->bf16_gflops, ceilings->f32_gflops);
     if ((type == LOCUS_Q8_0 || type == LOCUS_Q4_0) && ceilings->int8_gops > 0)
         return ceilings->int8_gops;
     return ceilings->f32_gflops;

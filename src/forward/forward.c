@@ -54,23 +54,33 @@ static void norm_rows(const struct pass *pass, const struct locus_norm_weights *
                                      config->n_embd);
 }
 
-static bool quantised(const struct locus_linear *linear)
+/* Forms of its input that a matrix product may read instead of floats. */
+enum { AS_BLOCKS = 1, AS_BFLOATS = 2 };
+
+static int form(const struct pass *pass, const struct locus_linear *linear)
 {
-    return locus_is_quantised(linear->weight.type);
+    const enum locus_tensor_type type = linear->weight.type;
+    if (locus_is_quantised(type)) return AS_BLOCKS;
+    return type == LOCUS_BF16 && pass->session->kernels->to_bfloats ? AS_BFLOATS : 0;
 }
 
-/* Rows x[n, cols], complete on every thread, as the input of matrix products; with their blocks if
- * one of those is quantised. */
+/* Rows x[n, cols], complete on every thread, as the input of matrix products, in all of `forms`. */
 static struct locus_activations prepare(const struct pass *pass, const float *x, int n, int n_cols,
-                                        bool blocks)
+                                        int forms)
 {
     struct locus_session *session = pass->session;
     const size_t cols = (size_t)n_cols;
-    struct locus_activations in = {x, session->blocks};
-    if (!blocks) return in;
-    for (int i = share_first(pass, n); i < share_end(pass, n); i++)
-        session->kernels->quantize(session->blocks + (size_t)i * (cols / LOCUS_BLOCK),
-                                   x + (size_t)i * cols, n_cols);
+    struct locus_activations in = {x, session->blocks, session->bfloats};
+    if (!forms) return in;
+    for (int i = share_first(pass, n); i < share_end(pass, n); i++) {
+        const float *row = x + (size_t)i * cols;
+        if (forms & AS_BLOCKS)
+            session->kernels->quantize(session->blocks + (size_t)i * (cols / LOCUS_BLOCK), row,
+                                       n_cols);
+        if (forms & AS_BFLOATS)
+            session->kernels->to_bfloats(session->bfloats + (size_t)i * locus_bfloat_cols(n_cols),
+                                         row, n_cols);
+    }
     await_all(pass);
     return in;
 }
@@ -214,7 +224,7 @@ static void attention(const struct pass *pass, int index, const float *in)
     const int n = pass->n;
     struct locus_activations input =
         prepare(pass, in, n, config->n_embd,
-                quantised(&layer->q) || quantised(&layer->k) || quantised(&layer->v));
+                form(pass, &layer->q) | form(pass, &layer->k) | form(pass, &layer->v));
     project(pass, &layer->q, input, session->q, n, false);
     project(pass, &layer->k, input, session->k, n, false);
     project(pass, &layer->v, input, session->v, n, false);
@@ -224,7 +234,7 @@ static void attention(const struct pass *pass, int index, const float *in)
     locus_attend(session, index, n, pass->thread, pass->n_threads);
     await_all(pass);
     input = prepare(pass, session->attended, n, config->n_head * config->head_dim,
-                    quantised(&layer->output));
+                    form(pass, &layer->output));
     project(pass, &layer->output, input, session->x, n, true);
     await_all(pass);
 }
@@ -238,7 +248,7 @@ static void mlp(const struct pass *pass, int index, const float *in)
     const int n = pass->n;
     struct locus_activations input =
         prepare(pass, in, n, config->n_embd,
-                quantised(&layer->up) || (config->gated && quantised(&layer->gate)));
+                form(pass, &layer->up) | (config->gated ? form(pass, &layer->gate) : 0));
     float *hidden = config->gated ? session->gate : session->up;
     project(pass, &layer->up, input, session->up, n, false);
     if (config->gated) project(pass, &layer->gate, input, session->gate, n, false);
@@ -250,7 +260,7 @@ static void mlp(const struct pass *pass, int index, const float *in)
                                    config->gated ? session->up + at : NULL, end - first);
     }
     await_all(pass);
-    input = prepare(pass, hidden, n, config->n_ff, quantised(&layer->down));
+    input = prepare(pass, hidden, n, config->n_ff, form(pass, &layer->down));
     project(pass, &layer->down, input, session->x, n, true);
     await_all(pass);
 }
@@ -302,7 +312,7 @@ static void head_rows(const struct pass *pass, const float *rows, int n, float *
     const struct locus_model *model = pass->session->model;
     const struct locus_linear tied = {.weight = model->embedding};
     const struct locus_linear *head = model->head.weight.panels ? &model->head : &tied;
-    project(pass, head, prepare(pass, rows, n, model->config.n_embd, quantised(head)), out, n,
+    project(pass, head, prepare(pass, rows, n, model->config.n_embd, form(pass, head)), out, n,
             false);
     await_all(pass);
 }

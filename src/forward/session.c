@@ -157,6 +157,7 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         {(void **)&session->gate, config->gated ? n : 0, n_ff * sizeof(float)},
         {(void **)&session->up, n, n_ff * sizeof(float)},
         {(void **)&session->blocks, n, widest / LOCUS_BLOCK * sizeof *session->blocks},
+        {(void **)&session->bfloats, n, locus_bfloat_cols((int)widest) * sizeof *session->bfloats},
         {(void **)&session->positions, n, sizeof(int)},
         {(void **)&session->scored, n, sizeof(int)},
         {(void **)&session->threads, (size_t)session->n_threads,
@@ -266,16 +267,17 @@ void locus_session_free(locus_session *session)
     if (!session) return;
     locus_position_free(&session->position);
     locus_cache_free(&session->cache);
-    void *blocks[] = {session->x,          session->normed,
-                      session->mlp_normed, session->q,
-                      session->k,          session->v,
-                      session->q_moved,    session->moved_positions,
-                      session->k_far,      session->far_positions,
-                      session->attended,   session->gate,
-                      session->up,         session->blocks,
-                      session->positions,  session->scored,
-                      session->threads,    session->kept,
-                      session->logits,     session->score_logits};
+    void *blocks[] = {session->x,           session->normed,
+                      session->mlp_normed,  session->q,
+                      session->k,           session->v,
+                      session->q_moved,     session->moved_positions,
+                      session->k_far,       session->far_positions,
+                      session->attended,    session->gate,
+                      session->up,          session->blocks,
+                      session->bfloats,     session->positions,
+                      session->scored,      session->threads,
+                      session->kept,        session->logits,
+                      session->score_logits};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         locus_aligned_free(blocks[i]);
     free(session->position_text);

@@ -43,6 +43,7 @@ struct locus_session {
     float *attended;      /* [n, n_head * head_dim] */
     float *gate, *up;     /* [n, n_ff]; gate: gated only */
     struct locus_activation_block *blocks; /* [n, widest / 32]: a product's input, quantised */
+    uint16_t *bfloats;                     /* [n, locus_bfloat_cols(widest)]: the same, rounded */
     int *positions;                        /* [n] */
     float *threads;                        /* [n_threads, thread_floats]: attention's scratch */
     size_t thread_floats;

@@ -5,13 +5,13 @@
  * mix: a lane is a dimension of a head. A tile is some queries by some vectors of dimensions; its
  * chains run along the keys, from where the last block left them.
  *
- * Included by a kernel set's file after tiles.h and lanes.h.
+ * Included by a kernel set's file as chains.h is.
  */
 #ifndef LOCUS_KERNELS_ATTENTION_H
 #define LOCUS_KERNELS_ATTENTION_H
 
+#include "kernels/chains.h"
 #include "kernels/lanes.h"
-#include "kernels/tiles.h"
 
 enum {
     KEY_VECS = LOCUS_KEY_PANEL / VEC_LANES, /* vectors a panel of keys */

@@ -60,10 +60,31 @@ static void matmul(const struct locus_matmul *op, int thread, int n_threads)
     }
 }
 
+static void matmul_with_dots(const struct locus_matmul *op, int thread, int n_threads)
+{
+    if (op->weight->type == LOCUS_BF16)
+        locus_avx512_bf16_matmul(op, locus_share_of(op, thread, n_threads));
+    else
+        matmul(op, thread, n_threads);
+}
+
 const struct locus_kernels locus_kernels_avx512 = {
     .name = "avx512",
     .matmul = matmul,
     .quantize = quantize,
+    .norm = norm,
+    .activate = activate,
+    .scores = scores,
+    .mix = mix,
+    .sum_exp = sum_exp,
+    .finish = finish,
+};
+
+const struct locus_kernels locus_kernels_avx512_bf16 = {
+    .name = "avx512_bf16",
+    .matmul = matmul_with_dots,
+    .quantize = quantize,
+    .to_bfloats = locus_avx512_to_bfloats,
     .norm = norm,
     .activate = activate,
     .scores = scores,

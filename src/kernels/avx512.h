@@ -8,4 +8,8 @@
 void locus_avx512_vnni_matmul(const struct locus_matmul *op, struct locus_share share);
 void locus_avx512_plain_matmul(const struct locus_matmul *op, struct locus_share share);
 
+/* BF16 by vdpbf16ps (AVX512_BF16), and the activations that it takes. */
+void locus_avx512_bf16_matmul(const struct locus_matmul *op, struct locus_share share);
+void locus_avx512_to_bfloats(uint16_t *bfloats, const float *x, int n_cols);
+
 #endif

@@ -1,5 +1,5 @@
 /* AVX-512 with VNNI: products of quantised weights by vpdpbusd, which adds four products of
- * unsigned and signed bytes to a 32-bit sum, exactly. See tiles.h. */
+ * unsigned and signed bytes to a 32-bit sum, exactly. See chains.h. */
 #if defined(__x86_64__)
 #include "kernels/avx512.h"
 #include "kernels/quants_avx512.h"
@@ -23,7 +23,7 @@ INLINE ivec quants_dot(enum locus_tensor_type type, ivec dots, ivec w, const int
     return _mm512_dpbusd_epi32(dots, w, four_activations(q));
 }
 
-#include "kernels/tiles.h"
+#include "kernels/chains.h"
 
 void locus_avx512_vnni_matmul(const struct locus_matmul *op, struct locus_share share)
 {

@@ -3,12 +3,6 @@
 
 #include "kernels/quant.h"
 
-static uint16_t to_bfloat(float value)
-{
-    uint32_t bits = locus_bits_of(value);
-    return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1)) >> 16);
-}
-
 /* x / scale to the nearest whole number from min to max; all 0 for a scale of 0. Branchless, so
  * that it becomes vector code: adding 1.5 * 2^23 leaves no room for a fraction. */
 static void round_block(float *q, const float *x, float scale, float min, float max)
@@ -101,7 +95,7 @@ void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, si
         break;
     case LOCUS_BF16:
         for (size_t i = 0; i < n_values; i++)
-            halves[i] = to_bfloat(x[i]);
+            halves[i] = locus_float_to_bfloat(x[i]);
         break;
     case LOCUS_Q8_0:
         for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)

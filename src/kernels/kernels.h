@@ -98,11 +98,19 @@ struct locus_activation_block {
     int8_t q[LOCUS_BLOCK];
 };
 
-/* Rows of activations. Quantised weights multiply `blocks`, the others `x`. */
+/* Rows of activations. Quantised weights multiply `blocks`; BF16 ones `bfloats` in a set that has
+ * to_bfloats; the others `x`. */
 struct locus_activations {
     const float *x;                              /* [n, cols] */
     const struct locus_activation_block *blocks; /* [n, cols / 32] */
+    const uint16_t *bfloats;                     /* [n, locus_bfloat_cols(cols)] */
 };
+
+/* A row of bfloat16 is filled up with a 0 to whole pairs. */
+static inline size_t locus_bfloat_cols(int cols)
+{
+    return ((size_t)cols + 1) / 2 * 2;
+}
 
 /* out[n, rows] = activations[n, cols] . weight[rows, cols]^T + bias[rows], or that added to out. */
 struct locus_matmul {
@@ -170,6 +178,9 @@ struct locus_kernels {
     void (*matmul)(const struct locus_matmul *op, int thread, int n_threads);
     /* x[n_cols], a multiple of 32, as blocks. */
     void (*quantize)(struct locus_activation_block *blocks, const float *x, int n_cols);
+    /* x[n_cols] rounded by locus_float_to_bfloat, filled up to whole pairs. NULL: BF16 weights
+     * multiply activations as they are, with plain C's bits. */
+    void (*to_bfloats)(uint16_t *bfloats, const float *x, int n_cols);
     void (*norm)(const struct locus_norm *norm, float *out, const float *x, int n);
     /* out[n] = activation(gate[n]), times up[n] unless up is NULL; out may be gate, not up. */
     void (*activate)(enum locus_activation kind, float *out, const float *gate, const float *up,
@@ -211,6 +222,11 @@ extern const struct locus_kernels locus_kernels_reference;
 extern const struct locus_kernels locus_kernels_avx2;   /* x86-64 only */
 extern const struct locus_kernels locus_kernels_avx512; /* x86-64 only */
 extern const struct locus_kernels locus_kernels_neon;   /* 64-bit ARM only */
+
+/* The avx512 set (x86-64 only), but BF16 weights are multiplied by vdpbf16ps: activations rounded
+ * to bfloat16, two columns an instruction. Its bits for BF16 weights are its own, the same at any
+ * number of threads and rows. */
+extern const struct locus_kernels locus_kernels_avx512_bf16;
 
 /* The set of that name, or the best this CPU has for NULL. An unknown name, or one this CPU can't
  * run, is refused with the names it can. */

@@ -1,5 +1,5 @@
 /* NEON with dotprod: products of quantised weights by sdot, which adds four products of bytes to a
- * 32-bit sum, exactly. See tiles.h. */
+ * 32-bit sum, exactly. See chains.h. */
 #if defined(__aarch64__)
 #include "kernels/neon.h"
 #include "kernels/simd_neon.h"
@@ -10,7 +10,7 @@ INLINE ivec quants_dot(enum locus_tensor_type type, ivec dots, ivec w, const int
     return vdotq_s32(dots, vreinterpretq_s8_s32(w), four_activations(q));
 }
 
-#include "kernels/tiles.h"
+#include "kernels/chains.h"
 
 void locus_neon_dot_matmul(const struct locus_matmul *op, struct locus_share share)
 {

@@ -62,6 +62,16 @@ static inline float locus_bfloat_to_float(uint16_t bfloat)
     return locus_float_of((uint32_t)bfloat << 16);
 }
 
+/* Float to bfloat16, to nearest, ties to even; what is too large becomes infinite. A NaN stays one:
+ * its lower half may have been all there was of it. */
+static inline uint16_t locus_float_to_bfloat(float value)
+{
+    uint32_t bits = locus_bits_of(value);
+    uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1)) >> 16;
+    bool is_nan = (bits & 0x7FFFFFFFu) > 0x7F800000u;
+    return (uint16_t)(is_nan ? bits >> 16 | 0x40u : rounded);
+}
+
 /* The blocks of a GGUF file, along a row. */
 struct locus_q8_0 {
     uint16_t scale; /* half */

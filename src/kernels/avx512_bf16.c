@@ -1,0 +1,47 @@
+/* AVX-512 with BF16: products of BF16 weights by vdpbf16ps, which multiplies pairs of bfloat16 and
+ * adds both products to a float: the second of the pair first, then the first, each by a fused
+ * multiply-add that rounds to nearest and takes denormals for 0, before and after (Intel's manual,
+ * VDPBF16PS). A chain goes along the pairs of columns in order, in every tile. */
+#if defined(__x86_64__)
+#include "kernels/avx512.h"
+#include "kernels/simd_avx512.h"
+
+#include "kernels/tiles.h"
+
+INLINE void take_all(enum locus_tensor_type type, vec *chains, const struct locus_matmul *op,
+                     const char *panel, int row, int n_rows, int first, int n_vecs)
+{
+    enum { PAIR_BYTES = 2 * LOCUS_PANEL * sizeof(uint16_t) };
+    const size_t cols = locus_bfloat_cols(op->weight->cols);
+    const uint16_t *x = op->in.bfloats + (size_t)row * cols;
+    (void)type;
+    for (size_t column = 0; column < cols; column += 2) {
+        const char *pairs = panel + column / 2 * PAIR_BYTES;
+        if (n_rows == 1)
+            for (size_t at = 0; at < PAIR_BYTES; at += 64)
+                __builtin_prefetch(pairs + PREFETCH_BYTES + at);
+        __m512bh w[PANEL_VECS];
+        for (int v = 0; v < n_vecs; v++)
+            w[v] = (__m512bh)_mm512_loadu_si512(pairs + (size_t)(first + v) * sizeof(vec));
+        for (int t = 0; t < n_rows; t++) {
+            int pair;
+            memcpy(&pair, x + (size_t)t * cols + column, sizeof pair);
+            __m512bh value = (__m512bh)_mm512_set1_epi32(pair);
+            for (int v = 0; v < n_vecs; v++)
+                chains[t * n_vecs + v] = _mm512_dpbf16_ps(chains[t * n_vecs + v], w[v], value);
+        }
+    }
+}
+
+void locus_avx512_bf16_matmul(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_panels(LOCUS_BF16, op, share);
+}
+
+void locus_avx512_to_bfloats(uint16_t *bfloats, const float *x, int n_cols)
+{
+    for (int c = 0; c < n_cols; c++)
+        bfloats[c] = locus_float_to_bfloat(x[c]);
+    if (n_cols % 2) bfloats[n_cols] = 0;
+}
+#endif
