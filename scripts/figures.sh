@@ -80,11 +80,11 @@ extrapolation() {
     extrapolate "${options[@]}" -f "$text" --lengths 64:4096
 }
 
-# One model under RoPE's scalings, beside schemes that need none.
+# One model under RoPE's scalings, beside schemes that need none. Factor 8: made for eight times 256.
 scalings() {
     needs tales-rope tales-alibi tales-t5 tales-none || return 0
-    extrapolate -m "$models/tales-rope.gguf" -P rope -P rope:scaling=linear,factor=auto \
-        -P rope:scaling=ntk,factor=auto -P rope:scaling=dynamic -P rope:scaling=yarn,factor=auto \
+    extrapolate -m "$models/tales-rope.gguf" -P rope -P rope:scaling=linear,factor=8 \
+        -P rope:scaling=ntk,factor=8 -P rope:scaling=dynamic -P rope:scaling=yarn,factor=8 \
         -m "$models/tales-alibi.gguf" -m "$models/tales-t5.gguf" -m "$models/tales-none.gguf" \
         -f "$text" --lengths 128:4096
 }
