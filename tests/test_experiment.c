@@ -160,6 +160,39 @@ static bool same_losses(const struct locus_losses *a, const struct locus_losses 
     return true;
 }
 
+/* Windows far longer than the text: the SPEC is theirs, the memory the text's. */
+START_TEST(a_session_holds_no_more_than_the_text)
+{
+    static const char *const positions[] = {NULL, "alibi", "yarn:factor=auto", "dynamic-ntk",
+                                            "rope:scaling=dynamic,length=row"};
+    struct bench bench = bench_open("llama-half.gguf");
+    const int longest = locus_corpora_longest(&bench.corpus, 1);
+    int expected = 0;
+    for (int i = 0; i < bench.corpus.n_documents; i++)
+        if (bench.corpus.documents[i].n > expected) expected = bench.corpus.documents[i].n;
+    ck_assert_int_eq(longest, expected);
+    for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+        locus_error error;
+        const locus_session_params params = {.position = positions[i], .n_threads = 1};
+        locus_session *whole = open_session(&bench, positions[i], 4096, 0);
+        locus_session *fitted = locus_session_for_text(bench.model, &params, 4096, longest, &error);
+        ck_assert_msg(fitted != NULL, "%s", error.message);
+        ck_assert_str_eq(locus_session_position(fitted), locus_session_position(whole));
+        ck_assert_int_eq(locus_session_capacity(whole), 4096);
+        ck_assert_int_eq(locus_session_capacity(fitted), longest);
+        locus_session_free(whole);
+        locus_session_free(fitted);
+        fitted = locus_session_for_text(bench.model, &params, 8, longest, &error);
+        ck_assert_int_eq(locus_session_capacity(fitted), 8);
+        locus_session_free(fitted);
+        fitted = locus_session_for_text(bench.model, &params, 100000000, longest, &error);
+        ck_assert_msg(fitted != NULL || strstr(error.message, "factor"), "%s", error.message);
+        locus_session_free(fitted);
+    }
+    bench_close(&bench);
+}
+END_TEST
+
 START_TEST(losses_are_those_of_the_logits)
 {
     struct bench bench = bench_open("llama-half.gguf");
@@ -463,6 +496,7 @@ int main(void)
                    sliding_windows_are_full_and_see_length_less_stride_before_what_counts);
     tcase_add_test(protocols, half_scores_the_second_half_of_whole_windows);
     tcase_add_test(protocols, lengths_and_strides_without_sense_are_refused);
+    tcase_add_test(losses, a_session_holds_no_more_than_the_text);
     tcase_add_test(losses, losses_are_those_of_the_logits);
     tcase_add_test(losses, sliding_by_its_length_is_windows);
     tcase_add_test(losses, a_long_forward_serves_shorter_windows_bit_for_bit);

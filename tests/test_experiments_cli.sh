@@ -33,6 +33,8 @@ check "the pool counts both" prints "^pooled +32 +$((n_predictions + 9)) "
 check "standard input" bash -c "'$locus' perplexity ${base[*]@Q} -f - <'$text' | grep -q '^- '"
 check "a text shorter than a window" succeeds perplexity "${base[@]}" -f "$folder/short.txt" \
     --length 4096
+check "windows of any length" succeeds perplexity "${base[@]}" -f "$folder/short.txt" \
+    --length 999999999
 check "the scheme is told" succeeds perplexity "${base[@]}" -P alibi -f "$folder/short.txt"
 check "on stderr, and in the table" eval 'says "position alibi.*trained with rope" && prints alibi'
 mkdir "$folder/files"

@@ -30,7 +30,7 @@ struct locus_contender {
 struct locus_setting {
     char *spec; /* full SPEC; NULL: refused */
     struct locus_row row;
-    int n_tokens; /* the session's length: that of windows, or of a task's longest text */
+    int n_tokens; /* that a session is made for: the windows', or a task's longest text's */
 };
 
 enum locus_cell_kind {

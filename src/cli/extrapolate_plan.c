@@ -114,8 +114,12 @@ static bool fill_setting(struct locus_extrapolate *run, const struct locus_conte
     locus_session_params params = locus_session_options(&run->options->common);
     params.position = contender->position;
     if (!count_tokens(run, subject, length, &setting->n_tokens)) return false;
+    const int n_texts = run->texts.n_items; /* of a task: none */
+    const int n_positions =
+        run->task < 0 ? locus_corpora_longest(&run->corpora[contender->subject * n_texts], n_texts)
+                      : setting->n_tokens;
     locus_session *session =
-        locus_session_for_length(subject->model, &params, setting->n_tokens, refusal);
+        locus_session_for_text(subject->model, &params, setting->n_tokens, n_positions, refusal);
     if (!session && refusal->status == LOCUS_ERROR_MEMORY) return fail(run, subject->path, refusal);
     if (!session) return true;
     setting->spec = strdup(locus_session_position(session));

@@ -157,7 +157,9 @@ static bool create_session(struct locus_perplexity *run)
     const struct locus_common *common = &run->options->common;
     locus_session_params params = locus_session_options(common);
     locus_error error;
-    run->session = locus_session_for_length(run->subject.model, &params, run->plan.length, &error);
+    run->session =
+        locus_session_for_text(run->subject.model, &params, run->plan.length,
+                               locus_corpora_longest(run->corpora, run->texts.n_items), &error);
     if (!run->session) {
         run->status = locus_talk_refusal(command_name, &error);
         return false;

@@ -76,7 +76,8 @@ int locus_reference_session(struct locus_perplexity *run)
     locus_error error;
     if (!run->options->reference) return -1;
     run->reference.session =
-        locus_session_for_length(run->reference.subject.model, &params, run->plan.length, &error);
+        locus_session_for_text(run->reference.subject.model, &params, run->plan.length,
+                               locus_corpora_longest(run->corpora, run->texts.n_items), &error);
     if (run->reference.session) return -1;
     return locus_talk_error("%s: %s", run->reference.subject.path, error.message);
 }

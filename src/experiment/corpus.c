@@ -183,6 +183,15 @@ enum locus_status locus_corpus_encode(struct locus_corpus *corpus, const locus_m
     return measure_tokens(corpus, tokenizer, error);
 }
 
+int locus_corpora_longest(const struct locus_corpus *corpora, int n_corpora)
+{
+    int longest = 0;
+    for (int i = 0; i < n_corpora; i++)
+        for (int j = 0; j < corpora[i].n_documents; j++)
+            if (corpora[i].documents[j].n > longest) longest = corpora[i].documents[j].n;
+    return longest;
+}
+
 void locus_corpus_free(struct locus_corpus *corpus)
 {
     free(corpus->tokens);

@@ -26,6 +26,8 @@ struct locus_corpus {
 enum locus_status locus_corpus_encode(struct locus_corpus *corpus, const locus_model *model,
                                       const locus_tokenizer *tokenizer, const char *text,
                                       size_t n_bytes, bool documents, locus_error *error);
+/* Tokens of the longest document in these corpora. */
+int locus_corpora_longest(const struct locus_corpus *corpora, int n_corpora);
 void locus_corpus_free(struct locus_corpus *corpus);
 
 #endif

@@ -52,8 +52,8 @@ enum locus_status locus_extrapolation_measure(struct locus_extrapolation *extrap
         e->session = NULL;
     }
     if (!e->session) {
-        e->session =
-            locus_session_for_length(e->model, &e->params, e->losses[index].plan.length, error);
+        e->session = locus_session_for_text(e->model, &e->params, e->losses[index].plan.length,
+                                            locus_corpora_longest(e->corpus, 1), error);
         if (!e->session) return LOCUS_ERROR_UNSUPPORTED;
         e->session_index = index;
     }

@@ -12,4 +12,9 @@ locus_session *locus_session_for_length(const locus_model *model,
                                         const locus_session_params *params, int length,
                                         locus_error *error);
 
+/* The same for windows of `length` over texts of which none fills more than n_positions: the
+ * session holds no more than those. */
+locus_session *locus_session_for_text(const locus_model *model, const locus_session_params *params,
+                                      int length, int n_positions, locus_error *error);
+
 #endif
