@@ -18,11 +18,12 @@ usage() {
     echo "figures: ${all[*]}"
 }
 
-# show COMMAND...: says it, then runs it.
+# show COMMAND...: says it, wherever its own output goes, then runs it.
+exec 3>&1
 show() {
-    printf '$'
-    printf ' %q' "$@"
-    printf '\n'
+    printf '$' >&3
+    printf ' %q' "$@" >&3
+    printf '\n' >&3
     "$@"
 }
 
