@@ -146,6 +146,18 @@ START_TEST(an_error_band_and_a_trained_length_are_drawn)
 }
 END_TEST
 
+START_TEST(a_line_that_ends_early_lies_on_the_others)
+{
+    const struct locus_chart_series series[] = {{.n = 3, .x = lengths, .y = falling},
+                                                {.n = 5, .x = lengths, .y = falling},
+                                                {.n = 5, .x = lengths, .y = rising}};
+    struct locus_line_chart chart = {.n_series = 3, .series = series};
+    struct picture picture = draw_lines(&chart);
+    ck_assert_int_gt(count_colour(&picture, (struct locus_colour){0x1B, 0x5F, 0xA8}), 400);
+    stbi_image_free(picture.pixels);
+}
+END_TEST
+
 START_TEST(a_long_legend_makes_the_picture_higher_and_stays_inside)
 {
     enum { N = 40 };
@@ -481,6 +493,7 @@ int main(void)
     TCase *tests = tcase_create("chart");
     tcase_add_test(tests, a_line_chart_decodes_to_its_size_and_shows_its_lines);
     tcase_add_test(tests, an_error_band_and_a_trained_length_are_drawn);
+    tcase_add_test(tests, a_line_that_ends_early_lies_on_the_others);
     tcase_add_test(tests, a_long_legend_makes_the_picture_higher_and_stays_inside);
     tcase_add_test(tests, any_numbers_can_be_drawn_as_lines);
     tcase_add_test(tests, a_chart_without_values_says_so);

@@ -7,6 +7,7 @@
  *     +--------------+
  *       ticks, label
  */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,14 +275,30 @@ static void draw_frame(struct drawing *drawing)
                             MARGIN + 9, (f.top + f.bottom) / 2.0, LOCUS_ALIGN_CENTRE, true);
 }
 
-static bool is_empty(const struct drawing *drawing)
+/* How many points of a line there are to see. */
+static int count_points(const struct drawing *drawing, int s)
 {
-    for (int s = 0; s < drawing->chart->n_series; s++)
-        for (int i = 0; i < drawing->chart->series[s].n; i++)
-            if (is_point(
-                    place(drawing, drawing->chart->series[s].x[i], drawing->chart->series[s].y[i])))
-                return false;
-    return true;
+    const struct locus_chart_series *series = &drawing->chart->series[s];
+    int n = 0;
+    for (int i = 0; i < series->n; i++)
+        n += is_point(place(drawing, series->x[i], series->y[i]));
+    return n;
+}
+
+/* Calls `part` for every line, those of fewer points last: what ends early lies on the others,
+ * which are seen further on. */
+static void draw_each(struct drawing *drawing, void (*part)(struct drawing *drawing, int s))
+{
+    int next = INT_MAX; /* points of the lines to draw now */
+    while (next >= 0) {
+        int fewer = -1;
+        for (int s = 0; s < drawing->chart->n_series; s++) {
+            const int n = count_points(drawing, s);
+            if (n == next) part(drawing, s);
+            if (n < next && n > fewer) fewer = n;
+        }
+        next = fewer;
+    }
 }
 
 static void draw(struct drawing *drawing)
@@ -296,13 +313,14 @@ static void draw(struct drawing *drawing)
             draw_band(drawing, s);
             draw_bars(drawing, s);
         }
-    for (int s = 0; s < n_series; s++)
-        draw_line(drawing, s);
+    draw_each(drawing, draw_line);
     locus_canvas_clip(&drawing->canvas, NULL);
     draw_frame(drawing);
+    draw_each(drawing, draw_markers);
+    int n_points = 0;
     for (int s = 0; s < n_series; s++)
-        draw_markers(drawing, s);
-    if (is_empty(drawing))
+        n_points += count_points(drawing, s);
+    if (n_points == 0)
         locus_text_draw(&drawing->canvas, &locus_text_plain, "no values", 9,
                         (frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0,
                         LOCUS_ALIGN_CENTRE, false);
