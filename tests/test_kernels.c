@@ -48,6 +48,8 @@ START_TEST(products_have_the_bits_of_plain_c)
     check_product(type, 33, 32, 75, 0);
     check_product(type, 1, 32, 1, 0);
     check_product(type, 96, 1024, 2, 0);
+    check_product(type, 70, 64, 301, 0);
+    if (locus_is_quantised(type)) check_product(type, 33, 4992, 199, 0); /* more than one strip */
 }
 END_TEST
 
@@ -113,6 +115,26 @@ START_TEST(blocks_of_activations_have_the_bits_of_plain_c)
         }
         release(&x);
         release(&expected);
+        release(&found);
+    }
+}
+END_TEST
+
+START_TEST(halves_have_the_bits_of_plain_c)
+{
+    for (int trial = 0; trial < 60; trial++) {
+        const int n = random_int(1, 100);
+        struct guarded x = random_floats((size_t)n, trial % 2 ? 3 : 0),
+                       found = guard((size_t)n * 2);
+        const struct locus_kernels *kernels;
+        for (int i = 0; (kernels = kernels_at(i)); i++) {
+            kernels->to_halves((void *)found.block, floats_of(&x), n);
+            for (int j = 0; j < n; j++) {
+                uint16_t half = locus_float_to_half(floats_of(&x)[j]);
+                ck_assert_mem_eq(found.block + 2 * j, &half, sizeof half);
+            }
+        }
+        release(&x);
         release(&found);
     }
 }
@@ -322,6 +344,7 @@ int main(void)
     add_products(suite);
     TCase *rows = tcase_create("rows");
     tcase_add_test(rows, blocks_of_activations_have_the_bits_of_plain_c);
+    tcase_add_test(rows, halves_have_the_bits_of_plain_c);
     tcase_add_loop_test(rows, row_operations_have_the_bits_of_plain_c, 0, N_ROW_OPERATIONS);
     suite_add_tcase(suite, rows);
     TCase *attention = tcase_create("attention");

@@ -51,6 +51,17 @@ START_TEST(exponential_is_within_its_bounds)
 }
 END_TEST
 
+/* The bits of exp wherever a weight counts next to 1. */
+START_TEST(weights_are_exponentials_down_to_where_they_count)
+{
+    for (float x = 0; x >= -87; x -= 0.00917F)
+        ck_assert(locus_exp_weight(x) == locus_exp(x));
+    ck_assert(locus_exp_weight(-0.0F) == 1 && locus_exp_weight(-87) > 1.17549435e-38F);
+    ck_assert(locus_exp_weight(-87.01F) == 0 && locus_exp_weight(-HUGE_VALF) == 0);
+    ck_assert(isnan(locus_exp_weight(NAN)));
+}
+END_TEST
+
 START_TEST(exponential_at_the_ends)
 {
     ck_assert(locus_exp(0) == 1 && locus_exp(-0.0F) == 1);
@@ -158,6 +169,7 @@ int main(void)
     TCase *tests = tcase_create("math");
     tcase_add_test(tests, exponential_is_within_its_bounds);
     tcase_add_test(tests, exponential_at_the_ends);
+    tcase_add_test(tests, weights_are_exponentials_down_to_where_they_count);
     tcase_add_test(tests, hyperbolic_tangent_is_within_its_bounds);
     tcase_add_test(tests, complementary_error_function_is_within_its_bounds);
     tcase_add_loop_test(tests, activations_are_near_the_exact_ones, 0, 3);

@@ -80,6 +80,8 @@ static float quantize_short(int8_t q[LOCUS_BLOCK], const float *x, int n)
     return scale;
 }
 
+enum { PART = 64 }; /* dimensions of a key that are converted at a time */
+
 static void put_key(const struct locus_cache *cache, unsigned char *panel, int lane, const float *k)
 {
     const int head_dim = cache->head_dim;
@@ -89,8 +91,13 @@ static void put_key(const struct locus_cache *cache, unsigned char *panel, int l
         for (int d = 0; d < head_dim; d++)
             floats[d * LOCUS_KEY_PANEL + lane] = k[d];
     else if (cache->format == LOCUS_FORMAT_F16)
-        for (int d = 0; d < head_dim; d++)
-            halves[d * LOCUS_KEY_PANEL + lane] = locus_float_to_half(k[d]);
+        for (int first = 0; first < head_dim; first += PART) {
+            uint16_t part[PART];
+            const int n = head_dim - first < PART ? head_dim - first : PART;
+            cache->kernels->to_halves(part, k + first, n);
+            for (int d = 0; d < n; d++)
+                halves[(first + d) * LOCUS_KEY_PANEL + lane] = part[d];
+        }
     else {
         int n_blocks = locus_cache_blocks(head_dim);
         int8_t *out = (int8_t *)(floats + n_blocks * LOCUS_KEY_PANEL);
@@ -113,8 +120,7 @@ static void put_value(const struct locus_cache *cache, unsigned char *row, const
     if (cache->format == LOCUS_FORMAT_F32)
         memcpy(row, v, (size_t)head_dim * sizeof *v);
     else if (cache->format == LOCUS_FORMAT_F16)
-        for (int d = 0; d < head_dim; d++)
-            halves[d] = locus_float_to_half(v[d]);
+        cache->kernels->to_halves(halves, v, head_dim);
     else {
         int n_blocks = locus_cache_blocks(head_dim);
         int8_t *out = (int8_t *)(floats + n_blocks);

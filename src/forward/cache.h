@@ -18,6 +18,7 @@ enum locus_key_store {
 };
 
 struct locus_cache {
+    const struct locus_kernels *kernels;
     enum locus_cache_format format;
     int n_layer, n_head_kv, head_dim;
     int n_pinned, n_blocks;

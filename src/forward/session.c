@@ -101,7 +101,8 @@ static enum locus_status make_cache(struct locus_session *session, enum locus_ca
     const struct locus_config *config = &session->model->config;
     const struct locus_policy *policy = &session->policy;
     const bool acts = locus_policy_acts(policy, session->capacity);
-    session->cache = (struct locus_cache){.format = format,
+    session->cache = (struct locus_cache){.kernels = session->kernels,
+                                          .format = format,
                                           .n_layer = config->n_layer,
                                           .n_head_kv = config->n_head_kv,
                                           .head_dim = config->head_dim,

@@ -100,6 +100,51 @@ static void scores(const struct locus_scores *op)
     }
 }
 
+/* ---- softmax ------------------------------------------------------------------------------ */
+
+enum { MIX_VECS = LOCUS_MIX_KEYS / VEC_LANES, SUM_VECS = SUMS / VEC_LANES };
+
+/* What the row has gathered so far, relative to a new maximum. */
+static void shrink_row(const struct locus_mixing *op, int row, float factor)
+{
+    float *sums = op->softmax[row].sums, *mix = op->mix + (size_t)row * (size_t)op->head_dim;
+    for (int s = 0; s < SUMS; s++)
+        sums[s] *= factor;
+    for (int d = 0; d < op->head_dim; d++)
+        mix[d] *= factor;
+}
+
+/* The running softmax of one row (Milakov and Gimelshein, 2018): scores become weights. A block
+ * that raises the maximum scales what was gathered before it by e^(old - new). Keys that the row
+ * doesn't see are at -INFINITY and get a weight of 0, whatever their score is. */
+INLINE void soften(const struct locus_mixing *op, int row)
+{
+    struct locus_softmax *softmax = &op->softmax[row];
+    float *scores = op->scores + (size_t)row * op->stride;
+    const int first = op->first[row], end = op->end[row];
+    if (first >= end) return;
+    if (first > 0 || end < LOCUS_MIX_KEYS)
+        for (int j = 0; j < LOCUS_MIX_KEYS; j += VEC_LANES)
+            vec_store(scores + j, vec_within(vec_load(scores + j), first - j, end - j));
+    vec largest = vec_set(softmax->max);
+    for (int v = 0; v < MIX_VECS; v++)
+        largest = vec_max(vec_load(scores + v * VEC_LANES), largest);
+    float max = vec_largest(largest);
+    float base = max == -INFINITY ? 0 : max; /* nothing but -INFINITY yet: every weight is 0 */
+    if (max > softmax->max) {
+        shrink_row(op, row, locus_exp(softmax->max - base));
+        softmax->max = max;
+    }
+    for (int j = 0; j < LOCUS_MIX_KEYS; j++)
+        scores[j] = locus_exp_weight(scores[j] - base);
+    for (int v = 0; v < SUM_VECS; v++) {
+        vec sum = vec_load(softmax->sums + v * VEC_LANES);
+        for (int j = v; j < MIX_VECS; j += SUM_VECS)
+            sum = vec_add(sum, vec_load(scores + j * VEC_LANES));
+        vec_store(softmax->sums + v * VEC_LANES, sum);
+    }
+}
+
 /* ---- mix ---------------------------------------------------------------------------------- */
 
 INLINE const char *value_row(enum locus_cache_format format, const struct locus_mixing *op, int key)

@@ -30,6 +30,7 @@ const struct locus_kernels locus_kernels_avx2 = {
     .name = "avx2",
     .matmul = matmul,
     .quantize = quantize,
+    .to_halves = to_halves,
     .norm = norm,
     .activate = activate,
     .scores = scores,

@@ -28,6 +28,7 @@ INLINE ivec quants_dot(enum locus_tensor_type type, ivec dots, ivec w, const int
 }
 
 #include "kernels/attention.h"
+#include "kernels/quantize_avx512.h"
 
 void locus_avx512_plain_matmul(const struct locus_matmul *op, struct locus_share share)
 {
@@ -71,7 +72,8 @@ static void matmul_with_dots(const struct locus_matmul *op, int thread, int n_th
 const struct locus_kernels locus_kernels_avx512 = {
     .name = "avx512",
     .matmul = matmul,
-    .quantize = quantize,
+    .quantize = quantize_avx512,
+    .to_halves = to_halves,
     .norm = norm,
     .activate = activate,
     .scores = scores,
@@ -83,8 +85,9 @@ const struct locus_kernels locus_kernels_avx512 = {
 const struct locus_kernels locus_kernels_avx512_bf16 = {
     .name = "avx512_bf16",
     .matmul = matmul_with_dots,
-    .quantize = quantize,
+    .quantize = quantize_avx512,
     .to_bfloats = locus_avx512_to_bfloats,
+    .to_halves = to_halves,
     .norm = norm,
     .activate = activate,
     .scores = scores,

@@ -11,7 +11,7 @@
 
 /* ---- quantised activations ---------------------------------------------------------------- */
 
-static void quantize(struct locus_activation_block *blocks, const float *x, int n_cols)
+INLINE void quantize(struct locus_activation_block *blocks, const float *x, int n_cols)
 {
     for (int b = 0; b < n_cols / LOCUS_BLOCK; b++) {
         struct locus_activation_block *block = &blocks[b];
@@ -22,6 +22,14 @@ static void quantize(struct locus_activation_block *blocks, const float *x, int 
         block->minus_8_sums = -8 * sum;
         block->minus_128_sums = -128 * sum;
     }
+}
+
+/* ---- halves ------------------------------------------------------------------------------- */
+
+static void to_halves(uint16_t *out, const float *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = locus_float_to_half(x[i]);
 }
 
 /* ---- norms and activations ---------------------------------------------------------------- */
@@ -44,9 +52,12 @@ static float sum_values(const float *x, int n)
 {
     float sums[SUMS] = {0};
     int i = 0;
-    for (; i + SUMS <= n; i += SUMS)
+    for (; i + SUMS <= n; i += SUMS) {
+        float block[SUMS]; /* copied whole: else compilers load values one by one */
+        memcpy(block, x + i, sizeof block);
         for (int s = 0; s < SUMS; s++)
-            sums[s] += x[i + s];
+            sums[s] += block[s];
+    }
     for (int s = 0; i + s < n; s++)
         sums[s] += x[i + s];
     return tree_sum(sums);
@@ -56,11 +67,14 @@ static float sum_squares(const float *x, int n, float mean)
 {
     float sums[SUMS] = {0};
     int i = 0;
-    for (; i + SUMS <= n; i += SUMS)
+    for (; i + SUMS <= n; i += SUMS) {
+        float block[SUMS];
+        memcpy(block, x + i, sizeof block);
         for (int s = 0; s < SUMS; s++) {
-            float centred = x[i + s] - mean;
+            float centred = block[s] - mean;
             sums[s] = fmaf(centred, centred, sums[s]);
         }
+    }
     for (int s = 0; i + s < n; s++) {
         float centred = x[i + s] - mean;
         sums[s] = fmaf(centred, centred, sums[s]);
@@ -133,57 +147,6 @@ INLINE void mix_values(enum locus_cache_format format, const struct locus_mixing
     }
 }
 
-/* The largest of a row's scores and of `max`. */
-INLINE float largest_score(const float *scores, int first, int end, float max)
-{
-    float largest[SUMS];
-    for (int s = 0; s < SUMS; s++)
-        largest[s] = max;
-    for (int group = 0; group < LOCUS_MIX_KEYS; group += SUMS)
-        for (int s = 0; s < SUMS; s++) {
-            int j = group + s;
-            float score = j >= first && j < end ? scores[j] : -INFINITY;
-            largest[s] = score > largest[s] ? score : largest[s];
-        }
-    /* Which comes first doesn't matter; halves in arrays of their own stay in registers. */
-    float eight[SUMS / 2], four[SUMS / 4];
-    for (int s = 0; s < SUMS / 2; s++)
-        eight[s] = largest[s + SUMS / 2] > largest[s] ? largest[s + SUMS / 2] : largest[s];
-    for (int s = 0; s < SUMS / 4; s++)
-        four[s] = eight[s + SUMS / 4] > eight[s] ? eight[s + SUMS / 4] : eight[s];
-    float a = four[2] > four[0] ? four[2] : four[0], b = four[3] > four[1] ? four[3] : four[1];
-    return b > a ? b : a;
-}
-
-/* The running softmax of one row (Milakov and Gimelshein, 2018): scores become weights. A block
- * that raises the maximum scales what was gathered before it by e^(old - new). */
-INLINE void soften(const struct locus_mixing *op, int row)
-{
-    struct locus_softmax *softmax = &op->softmax[row];
-    float *scores = op->scores + (size_t)row * op->stride;
-    const int first = op->first[row], end = op->end[row];
-    if (first >= end) return;
-    float max = largest_score(scores, first, end, softmax->max);
-    float base = max == -INFINITY ? 0 : max; /* nothing but -INFINITY yet: every weight is 0 */
-    if (max > softmax->max) {
-        float shrink = locus_exp(softmax->max - base),
-              *mix = op->mix + (size_t)row * (size_t)op->head_dim;
-        for (int s = 0; s < SUMS; s++)
-            softmax->sums[s] *= shrink;
-        for (int d = 0; d < op->head_dim; d++)
-            mix[d] *= shrink;
-        softmax->max = max;
-    }
-    for (int group = 0; group < LOCUS_MIX_KEYS; group += SUMS)
-        for (int s = 0; s < SUMS; s++) {
-            int j = group + s;
-            float weight = locus_exp(scores[j] - base);
-            weight = j >= first && j < end ? weight : 0;
-            scores[j] = weight;
-            softmax->sums[s] += weight;
-        }
-}
-
 static void finish(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim)
 {
     float sum = tree_sum(softmax->sums);
@@ -197,16 +160,22 @@ static float sum_exp(const float *x, int n, float *max)
     for (int s = 0; s < SUMS; s++)
         largest[s] = x[0];
     int i = 0;
-    for (; i + SUMS <= n; i += SUMS)
+    for (; i + SUMS <= n; i += SUMS) {
+        float block[SUMS];
+        memcpy(block, x + i, sizeof block);
         for (int s = 0; s < SUMS; s++)
-            largest[s] = x[i + s] > largest[s] ? x[i + s] : largest[s];
+            largest[s] = block[s] > largest[s] ? block[s] : largest[s];
+    }
     for (int s = 0; i + s < n; s++)
         largest[s] = x[i + s] > largest[s] ? x[i + s] : largest[s];
     for (int s = 1; s < SUMS; s++)
         largest[0] = largest[s] > largest[0] ? largest[s] : largest[0];
-    for (i = 0; i + SUMS <= n; i += SUMS)
+    for (i = 0; i + SUMS <= n; i += SUMS) {
+        float block[SUMS];
+        memcpy(block, x + i, sizeof block);
         for (int s = 0; s < SUMS; s++)
-            sums[s] += locus_exp(x[i + s] - largest[0]);
+            sums[s] += locus_exp(block[s] - largest[0]);
+    }
     for (int s = 0; i + s < n; s++)
         sums[s] += locus_exp(x[i + s] - largest[0]);
     *max = largest[0];

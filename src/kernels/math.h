@@ -34,6 +34,34 @@ static inline float locus_exp(float x)
     return (p + 1.0f) * first * second;
 }
 
+/* locus_exp for -87 <= x <= 88, where 2^n is one factor and nothing needs to be limited. */
+static inline float locus_exp_normal(float x)
+{
+    const float shift = 12582912.0f;
+    float shifted = fmaf(x, 1.44269504f, shift), n = shifted - shift;
+    float r = fmaf(n, -0.693359375f, x);
+    r = fmaf(n, 2.12194440e-4f, r);
+    float p = 0.0013950488f;
+    p = fmaf(p, r, 0.00836888980f);
+    p = fmaf(p, r, 0.0416662060f);
+    p = fmaf(p, r, 0.166665182f);
+    p = fmaf(p, r, 0.5f);
+    p = fmaf(p * r, r, r);
+    uint32_t exponent = locus_bits_of(shifted) - locus_bits_of(shift) + 127u;
+    return (p + 1.0f) * locus_float_of(exponent << 23);
+}
+
+/* e^x for x <= 0, the weight of a softmax whose largest has x = 0: as locus_exp, but 0 below -87.
+ * What is subnormal next to a 1 counts for nothing, and CPUs take a hundred times as long over it.
+ */
+static inline float locus_exp_weight(float x)
+{
+    const float least = -87.0f;
+    bool counts = !(x < least);
+    float weight = locus_exp_normal(counts ? x : least);
+    return counts ? weight : 0.0f;
+}
+
 /* tanh within 2 ulp: an odd polynomial near 0, 1 - 2 / (e^2x + 1) beyond. */
 static inline float locus_tanh(float x)
 {
@@ -44,7 +72,8 @@ static inline float locus_tanh(float x)
     p = fmaf(p, square, 0.133314908f);
     p = fmaf(p, square, -0.333332837f);
     float near = fmaf(p * square, magnitude, magnitude);
-    float far = 1.0f - 2.0f / (locus_exp(2.0f * magnitude) + 1.0f);
+    float twice = 2.0f * magnitude > 40.0f ? 40.0f : 2.0f * magnitude; /* 1 from 18 on */
+    float far = 1.0f - 2.0f / (locus_exp_normal(twice) + 1.0f);
     return copysignf(magnitude < 0.625f ? near : far, x);
 }
 

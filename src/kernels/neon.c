@@ -64,6 +64,7 @@ const struct locus_kernels locus_kernels_neon = {
     .name = "neon",
     .matmul = matmul,
     .quantize = quantize,
+    .to_halves = to_halves,
     .norm = norm,
     .activate = activate,
     .scores = scores,

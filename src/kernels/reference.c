@@ -168,6 +168,31 @@ static void scores(const struct locus_scores *op)
         }
 }
 
+/* The running softmax of one row (Milakov and Gimelshein, 2018): scores become weights. A block
+ * that raises the maximum scales what was gathered before it by e^(old - new). */
+static void soften(const struct locus_mixing *op, int row)
+{
+    struct locus_softmax *softmax = &op->softmax[row];
+    float *scores = op->scores + (size_t)row * op->stride;
+    float *mix = op->mix + (size_t)row * (size_t)op->head_dim;
+    float max = softmax->max;
+    for (int j = op->first[row]; j < op->end[row]; j++)
+        max = scores[j] > max ? scores[j] : max;
+    float base = max == -INFINITY ? 0 : max; /* nothing but -INFINITY yet: every weight is 0 */
+    if (max > softmax->max) {
+        float shrink = locus_exp(softmax->max - base);
+        for (int s = 0; s < SUMS; s++)
+            softmax->sums[s] *= shrink;
+        for (int d = 0; d < op->head_dim; d++)
+            mix[d] *= shrink;
+        softmax->max = max;
+    }
+    for (int j = op->first[row]; j < op->end[row]; j++) {
+        scores[j] = locus_exp_weight(scores[j] - base);
+        softmax->sums[j % SUMS] += scores[j];
+    }
+}
+
 static void mix(const struct locus_mixing *op)
 {
     for (int row = 0; row < op->n_rows; row++) {
@@ -180,6 +205,7 @@ const struct locus_kernels locus_kernels_reference = {
     .name = "reference",
     .matmul = matmul,
     .quantize = quantize,
+    .to_halves = to_halves,
     .norm = norm,
     .activate = activate,
     .scores = scores,

@@ -3,6 +3,7 @@
 #define LOCUS_KERNELS_SIMD_AVX2_H
 
 #include <immintrin.h>
+#include <math.h>
 
 #include "kernels/share.h"
 
@@ -45,6 +46,29 @@ INLINE vec vec_mul(vec a, vec b)
 INLINE vec vec_fma(vec a, vec b, vec c)
 {
     return _mm256_fmadd_ps(a, b, c);
+}
+
+/* a where it is greater, else b: of a NaN and a number the second. */
+INLINE vec vec_max(vec a, vec b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+/* The largest lane; there is no NaN. */
+INLINE float vec_largest(vec a)
+{
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+/* Lanes [first, end) of a, and -INFINITY in the others. */
+INLINE vec vec_within(vec a, int first, int end)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    __m256i without = _mm256_or_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(first), lanes),
+                                      _mm256_cmpgt_epi32(lanes, _mm256_set1_epi32(end - 1)));
+    return _mm256_blendv_ps(a, _mm256_set1_ps(-INFINITY), _mm256_castsi256_ps(without));
 }
 
 INLINE vec vec_of_ints(ivec ints)

@@ -3,6 +3,7 @@
 #define LOCUS_KERNELS_SIMD_AVX512_H
 
 #include <immintrin.h>
+#include <math.h>
 
 #include "kernels/share.h"
 
@@ -45,6 +46,27 @@ INLINE vec vec_mul(vec a, vec b)
 INLINE vec vec_fma(vec a, vec b, vec c)
 {
     return _mm512_fmadd_ps(a, b, c);
+}
+
+/* a where it is greater, else b: of a NaN and a number the second. */
+INLINE vec vec_max(vec a, vec b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+/* The largest lane; there is no NaN. */
+INLINE float vec_largest(vec a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+
+/* Lanes [first, end) of a, and -INFINITY in the others. */
+INLINE vec vec_within(vec a, int first, int end)
+{
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __mmask16 within = _mm512_cmpge_epi32_mask(lanes, _mm512_set1_epi32(first)) &
+                       _mm512_cmplt_epi32_mask(lanes, _mm512_set1_epi32(end));
+    return _mm512_mask_blend_ps(within, _mm512_set1_ps(-INFINITY), a);
 }
 
 INLINE vec vec_of_ints(ivec ints)

@@ -4,6 +4,7 @@
 #define LOCUS_KERNELS_SIMD_NEON_H
 
 #include <arm_neon.h>
+#include <math.h>
 
 #include "kernels/share.h"
 
@@ -46,6 +47,27 @@ INLINE vec vec_mul(vec a, vec b)
 INLINE vec vec_fma(vec a, vec b, vec c)
 {
     return vfmaq_f32(c, a, b);
+}
+
+/* a where it is greater, else b: of a NaN and a number the second. */
+INLINE vec vec_max(vec a, vec b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+
+/* The largest lane; there is no NaN. */
+INLINE float vec_largest(vec a)
+{
+    return vmaxvq_f32(a);
+}
+
+/* Lanes [first, end) of a, and -INFINITY in the others. */
+INLINE vec vec_within(vec a, int first, int end)
+{
+    const int32x4_t lanes = {0, 1, 2, 3};
+    uint32x4_t within =
+        vandq_u32(vcgeq_s32(lanes, vdupq_n_s32(first)), vcltq_s32(lanes, vdupq_n_s32(end)));
+    return vbslq_f32(within, a, vdupq_n_f32(-INFINITY));
 }
 
 INLINE vec vec_of_ints(ivec ints)
