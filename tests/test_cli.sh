@@ -159,6 +159,8 @@ test_tokenizer() {
     check "an id past the last" refuses 1 'token 99999999, expected 0 to' \
         tokenize -m "$1" --decode 99999999
     check "no id at all" refuses 2 "found 'x'" tokenize -m "$1" --decode 1 x
+    check "an id below 0" refuses 2 "'-1'; expected an option, or a number from 0 on" \
+        tokenize -m "$1" --decode 5 -12
 }
 
 check "--ids with --pieces" refuses 2 'not both' tokenize --ids --pieces -p x

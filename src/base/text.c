@@ -8,6 +8,39 @@ bool locus_text_is(const char *text, size_t n_bytes, const char *name)
     return strlen(name) == n_bytes && memcmp(name, text, n_bytes) == 0;
 }
 
+bool locus_word_is(struct locus_word word, const char *name)
+{
+    return locus_text_is(word.bytes, word.n_bytes, name);
+}
+
+int locus_word_shown(struct locus_word word)
+{
+    return word.n_bytes < 40 ? (int)word.n_bytes : 40;
+}
+
+struct locus_word locus_spec_name(const char *text)
+{
+    return (struct locus_word){text, strcspn(text, ":")};
+}
+
+bool locus_spec_next(const char **rest, struct locus_word *pair)
+{
+    if (!**rest) return false;
+    const char *first = *rest + 1; /* past the colon, or the comma between two pairs */
+    *pair = (struct locus_word){first, strcspn(first, ",")};
+    *rest = first + pair->n_bytes;
+    return true;
+}
+
+bool locus_spec_split(struct locus_word pair, struct locus_word *key, struct locus_word *value)
+{
+    const char *equals = pair.n_bytes ? memchr(pair.bytes, '=', pair.n_bytes) : NULL;
+    if (!equals || equals == pair.bytes) return false;
+    *key = (struct locus_word){pair.bytes, (size_t)(equals - pair.bytes)};
+    *value = (struct locus_word){equals + 1, pair.n_bytes - key->n_bytes - 1};
+    return true;
+}
+
 int locus_choice_find(const char *choices, const char *text, size_t n_bytes)
 {
     for (int i = 0; *choices; i++) {

@@ -10,6 +10,21 @@
 /* Whether the word is that name. */
 bool locus_text_is(const char *text, size_t n_bytes, const char *name);
 
+/* A piece of a text. */
+struct locus_word {
+    const char *bytes;
+    size_t n_bytes;
+};
+
+bool locus_word_is(struct locus_word word, const char *name);
+int locus_word_shown(struct locus_word word); /* how much of it a message shows, bytes */
+
+/* NAME[:key=value[,key=value]...]: its NAME; its next pair, from *rest = past the name on, false
+ * when there is none left; a pair's halves, false where there is no key before a '='. */
+struct locus_word locus_spec_name(const char *text);
+bool locus_spec_next(const char **rest, struct locus_word *pair);
+bool locus_spec_split(struct locus_word pair, struct locus_word *key, struct locus_word *value);
+
 /* In a list of choices, "half|adjacent": the index of the word, from 0, or -1. */
 int locus_choice_find(const char *choices, const char *text, size_t n_bytes);
 

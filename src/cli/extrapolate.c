@@ -399,9 +399,9 @@ const struct locus_command locus_command_extrapolate = {
         "own scheme.\nfactor=auto in a SPEC becomes max(1, length / trained length).\n"
         "Rows of the CSV come longest length first: a long window serves the shorter ones that "
         "start where it\ndoes. A run that was killed goes on with --resume. Tasks are answered by "
-        "the likeliest token, and\nright if all of the answer is; passkey is asked at eleven "
-        "depths, and --png draws it as a heat map\na line of the legend, FILE-1.png and so on if "
-        "there are several.",
+        "the likeliest token, and\nright if all of the answer is. passkey is asked at eleven "
+        "depths; --png draws a heat map a model\nand SPEC: FILE.png, or FILE-1.png, "
+        "FILE-2.png and so on where there are several.",
     .options = locus_extrapolate_table,
     .values_size = sizeof(struct locus_extrapolate_options),
     .takes_operands = true,

@@ -12,7 +12,7 @@ struct locus_extrapolate_options {
     struct locus_texts files;
     const char *lengths, *protocol, *task, *csv, *json, *png;
     int stride, n_trials; /* stride 0: not given */
-    bool by_position, documents, resume, protocol_given, trials_given;
+    bool by_position, documents, resume, trials_given;
 };
 
 extern const struct locus_option locus_extrapolate_table[];

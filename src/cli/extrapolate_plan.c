@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/extrapolate.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
@@ -132,10 +133,9 @@ static bool fill_setting(struct locus_extrapolate *run, const struct locus_conte
 static const char *value_in(const char *spec, const char *pair)
 {
     const size_t n_key = strcspn(pair, "=") + 1;
-    for (const char *other = strchr(spec, ':'); other; other = strchr(other, ',')) {
-        other++;
-        if (strncmp(other, pair, n_key) == 0) return other + n_key;
-    }
+    const char *rest = spec + locus_spec_name(spec).n_bytes;
+    for (struct locus_word other; locus_spec_next(&rest, &other);)
+        if (strncmp(other.bytes, pair, n_key) == 0) return other.bytes + n_key;
     return NULL;
 }
 

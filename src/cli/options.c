@@ -267,6 +267,14 @@ static int refuse_long(const struct parser *parser, const char *text)
     return status;
 }
 
+/* A letter that getopt_long did not take. */
+static int refuse_letter(const char *command, int letter)
+{
+    const bool digit = letter >= '0' && letter <= '9';
+    return locus_talk_usage(command, "unknown option '-%c'%s", letter,
+                            digit ? "; expected an option, or a number from 0 on" : "");
+}
+
 static int set_fallbacks(const struct parser *parser, void *values)
 {
     for (int i = 0; i < parser->n_options; i++) {
@@ -302,7 +310,7 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
         } else if (optind > at && strncmp(argv[optind - 1], "--", 2) == 0) {
             status = refuse_long(&parser, argv[optind - 1]);
         } else
-            status = locus_talk_usage(command->name, "unknown option '-%c'", optopt);
+            status = refuse_letter(command->name, optopt);
     }
     *first_operand = optind;
     if (status < 0 && optind < argc && !command->takes_operands)

@@ -2,6 +2,8 @@
 #ifndef LOCUS_CLI_SUBJECT_H
 #define LOCUS_CLI_SUBJECT_H
 
+#include <limits.h>
+
 #include "cli/json.h"
 #include "cli/options.h"
 #include "experiment/report.h"
@@ -51,6 +53,33 @@ bool locus_row_set_session(struct locus_row *row, const char *task,
 /* Those of a plan over a text (NULL: none). */
 bool locus_row_set_plan(struct locus_row *row, const char *text, const struct locus_plan *plan,
                         const struct locus_corpus *corpus);
+
+/* Rows of option tables: texts, and how they are cut into windows. TYPE has `files`, `protocol`,
+ * `stride` and `documents` for them. */
+#define LOCUS_TEXT_OPTIONS(TYPE)                                                                   \
+    {.name = "file",                                                                               \
+     .letter = 'f',                                                                                \
+     .type = LOCUS_OPTION_TEXTS,                                                                   \
+     .offset = offsetof(TYPE, files),                                                              \
+     .argument = "FILE",                                                                           \
+     .help = "a text to predict; -: standard input (repeats)"},                                    \
+        {.name = "protocol",                                                                       \
+         .type = LOCUS_OPTION_CHOICE,                                                              \
+         .offset = offsetof(TYPE, protocol),                                                       \
+         .argument = "NAME",                                                                       \
+         .choices = "windows|sliding|half",                                                        \
+         .help = "windows (default), sliding or half; see 'locus help perplexity'"},               \
+        {.name = "stride",                                                                         \
+         .type = LOCUS_OPTION_INT,                                                                 \
+         .offset = offsetof(TYPE, stride),                                                         \
+         .argument = "S",                                                                          \
+         .min = 1,                                                                                 \
+         .max = INT_MAX,                                                                           \
+         .help = "tokens that sliding windows step by (default 256, at most a window)"},           \
+    {                                                                                              \
+        .name = "documents", .type = LOCUS_OPTION_FLAG, .offset = offsetof(TYPE, documents),       \
+        .help = "let no window cross an end-of-text mark or, without any, two blank lines"         \
+    }
 
 /* --protocol's name ("windows" for NULL) and --stride (0: not given; then 256, or the length if
  * that is shorter) as a plan; the same returns. */

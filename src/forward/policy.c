@@ -156,21 +156,6 @@ int locus_policy_reach(const struct locus_policy *policy, int trained_length)
 
 /* ---- reading and printing ----------------------------------------------------------------- */
 
-struct piece {
-    const char *bytes;
-    size_t n_bytes;
-};
-
-static bool piece_is(struct piece piece, const char *name)
-{
-    return locus_text_is(piece.bytes, piece.n_bytes, name);
-}
-
-static int shown(struct piece piece)
-{
-    return piece.n_bytes < 40 ? (int)piece.n_bytes : 40;
-}
-
 static int count_params(const struct locus_policy_kind *kind)
 {
     int n = 0;
@@ -179,7 +164,7 @@ static int count_params(const struct locus_policy_kind *kind)
     return n;
 }
 
-static enum locus_status refuse_name(struct piece name, locus_error *error)
+static enum locus_status refuse_name(struct locus_word name, locus_error *error)
 {
     struct locus_suggestion suggestion = {.text = name.bytes, .n_bytes = name.n_bytes};
     char names[64] = "";
@@ -190,10 +175,10 @@ static enum locus_status refuse_name(struct piece name, locus_error *error)
     }
     return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                       "attention: no policy is named '%.*s'; the nearest is '%s', of: %s",
-                      shown(name), name.bytes, suggestion.nearest, names);
+                      locus_word_shown(name), name.bytes, suggestion.nearest, names);
 }
 
-static enum locus_status refuse_key(const struct locus_policy_kind *kind, struct piece key,
+static enum locus_status refuse_key(const struct locus_policy_kind *kind, struct locus_word key,
                                     locus_error *error)
 {
     struct locus_suggestion suggestion = {.text = key.bytes, .n_bytes = key.n_bytes};
@@ -202,25 +187,23 @@ static enum locus_status refuse_key(const struct locus_policy_kind *kind, struct
         locus_suggestion_offer(&suggestion, kind->params[i].key);
     if (n == 0)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "attention: %s has no parameters, found '%.*s'", kind->name, shown(key),
-                          key.bytes);
+                          "attention: %s has no parameters, found '%.*s'", kind->name,
+                          locus_word_shown(key), key.bytes);
     return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                       "attention: %s has no parameter '%.*s'; the nearest is '%s'", kind->name,
-                      shown(key), key.bytes, suggestion.nearest);
+                      locus_word_shown(key), key.bytes, suggestion.nearest);
 }
 
-static enum locus_status read_pair(struct locus_policy *policy, bool *given, struct piece pair,
+static enum locus_status read_pair(struct locus_policy *policy, bool *given, struct locus_word pair,
                                    locus_error *error)
 {
-    const char *equals = memchr(pair.bytes, '=', pair.n_bytes);
-    struct piece key = {pair.bytes, equals ? (size_t)(equals - pair.bytes) : 0};
-    if (key.n_bytes == 0)
+    struct locus_word key, text;
+    if (!locus_spec_split(pair, &key, &text))
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "attention: %s: found '%.*s'; expected key=value", policy->kind->name,
-                          shown(pair), pair.bytes);
-    struct piece text = {equals + 1, pair.n_bytes - key.n_bytes - 1};
+                          locus_word_shown(pair), pair.bytes);
     int i = 0, n = count_params(policy->kind);
-    while (i < n && !piece_is(key, policy->kind->params[i].key))
+    while (i < n && !locus_word_is(key, policy->kind->params[i].key))
         i++;
     if (i == n) return refuse_key(policy->kind, key, error);
     if (given[i])
@@ -233,8 +216,8 @@ static enum locus_status read_pair(struct locus_policy *policy, bool *given, str
         value > INT_MAX)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "attention: %s: %s is '%.*s'; expected a whole number from %d on",
-                          policy->kind->name, policy->kind->params[i].key, shown(text), text.bytes,
-                          min);
+                          policy->kind->name, policy->kind->params[i].key, locus_word_shown(text),
+                          text.bytes, min);
     policy->values[i] = (int)value;
     given[i] = true;
     return LOCUS_OK;
@@ -265,19 +248,16 @@ enum locus_status locus_policy_parse(struct locus_policy *policy, const char *te
                                      locus_error *error)
 {
     if (!text) text = full.name;
-    struct piece name = {text, strcspn(text, ":")};
+    const struct locus_word name = locus_spec_name(text);
     struct locus_policy parsed = {0};
     bool given[LOCUS_POLICY_PARAMS] = {false};
     for (int i = 0; i < N_KINDS; i++)
-        if (piece_is(name, kinds[i]->name)) parsed.kind = kinds[i];
+        if (locus_word_is(name, kinds[i]->name)) parsed.kind = kinds[i];
     if (!parsed.kind) return refuse_name(name, error);
     const char *rest = text + name.n_bytes;
-    while (*rest) {
-        rest++; /* the colon, or the comma between two pairs */
-        struct piece pair = {rest, strcspn(rest, ",")};
+    for (struct locus_word pair; locus_spec_next(&rest, &pair);) {
         enum locus_status status = read_pair(&parsed, given, pair, error);
         if (status) return status;
-        rest += pair.n_bytes;
     }
     enum locus_status status = complete(&parsed, given, error);
     if (!status) *policy = parsed;

@@ -32,17 +32,6 @@ struct assignment {
     bool inherit, inherit_given;
 };
 
-/* A piece of a text. */
-struct span {
-    const char *bytes;
-    size_t n_bytes;
-};
-
-static int shown_bytes(struct span span)
-{
-    return span.n_bytes < 40 ? (int)span.n_bytes : 40;
-}
-
 /* A file's bytes may be anything: what isn't ASCII is shown as '?'. */
 static void make_ascii(char *text)
 {
@@ -75,16 +64,11 @@ static int count_params(const struct locus_position_scheme *scheme)
     return n;
 }
 
-static bool span_is(struct span span, const char *name)
-{
-    return locus_text_is(span.bytes, span.n_bytes, name);
-}
-
-static int find_param(const struct locus_position_scheme *scheme, struct span key)
+static int find_param(const struct locus_position_scheme *scheme, struct locus_word key)
 {
     int n = count_params(scheme);
     for (int i = 0; i < n; i++)
-        if (span_is(key, scheme->params[i].key)) return i;
+        if (locus_word_is(key, scheme->params[i].key)) return i;
     return -1;
 }
 
@@ -94,7 +78,8 @@ static bool is_model_value(const char *fallback)
 }
 
 /* A choice, a number or a word that stands for one; false if the text is none of them. */
-static bool parse_value(const struct locus_position_param *param, struct span text, double *value)
+static bool parse_value(const struct locus_position_param *param, struct locus_word text,
+                        double *value)
 {
     int index = param->choices ? locus_choice_find(param->choices, text.bytes, text.n_bytes) : -1;
     bool number = param->type != LOCUS_PARAM_CHOICE;
@@ -115,7 +100,8 @@ static bool fallback_value(const struct locus_position_param *param,
                            const struct locus_position_env *env, double *value)
 {
     if (param->type == LOCUS_PARAM_CHOICE || !is_model_value(param->fallback))
-        return parse_value(param, (struct span){param->fallback, strlen(param->fallback)}, value);
+        return parse_value(param, (struct locus_word){param->fallback, strlen(param->fallback)},
+                           value);
     *value = param->fallback[0] == 'h' ? env->head_dim : env->trained_length;
     return true;
 }
@@ -145,19 +131,14 @@ static enum locus_status fill_defaults(struct locus_position_spec *spec,
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static struct span spec_name(const char *text)
-{
-    return (struct span){text, strcspn(text, ":")};
-}
-
-static const struct locus_position_scheme *find_scheme(struct span name,
+static const struct locus_position_scheme *find_scheme(struct locus_word name,
                                                        const struct locus_position_scheme *users)
 {
-    if (users && span_is(name, users->name)) return users;
+    if (users && locus_word_is(name, users->name)) return users;
     return locus_position_find(name.bytes, name.n_bytes);
 }
 
-static enum locus_status refuse_name(const struct source *source, struct span name,
+static enum locus_status refuse_name(const struct source *source, struct locus_word name,
                                      const struct locus_position_scheme *users)
 {
     const struct locus_position_alias *alias = locus_position_find_alias(name.bytes, name.n_bytes);
@@ -178,10 +159,10 @@ static enum locus_status refuse_name(const struct source *source, struct span na
     for (alias = locus_position_aliases; alias->alias; alias++)
         if (alias->name) locus_suggestion_offer(&suggestion, alias->alias);
     return refuse(source, "no scheme is named '%.*s'; the nearest is '%s', of: %s",
-                  shown_bytes(name), name.bytes, suggestion.nearest, names);
+                  locus_word_shown(name), name.bytes, suggestion.nearest, names);
 }
 
-static enum locus_status refuse_key(const struct source *source, struct span key,
+static enum locus_status refuse_key(const struct source *source, struct locus_word key,
                                     const struct locus_position_scheme *scheme)
 {
     struct locus_suggestion suggestion = {.text = key.bytes, .n_bytes = key.n_bytes};
@@ -194,11 +175,12 @@ static enum locus_status refuse_key(const struct source *source, struct span key
     locus_suggestion_offer(&suggestion, inherit_key);
     if (used < size) snprintf(keys + used, (size_t)(size - used), "%s", inherit_key);
     return refuse(source, "%s has no parameter '%.*s'; the nearest is '%s', of: %s", scheme->name,
-                  shown_bytes(key), key.bytes, suggestion.nearest, keys);
+                  locus_word_shown(key), key.bytes, suggestion.nearest, keys);
 }
 
 static enum locus_status read_value(double *value, const struct source *source,
-                                    const struct locus_position_param *param, struct span text)
+                                    const struct locus_position_param *param,
+                                    struct locus_word text)
 {
     bool choice = param->type == LOCUS_PARAM_CHOICE, integer = param->type == LOCUS_PARAM_INT;
     char min[LOCUS_NUMBER_TEXT] = "-inf", max[LOCUS_NUMBER_TEXT] = "inf";
@@ -208,33 +190,32 @@ static enum locus_status read_value(double *value, const struct source *source,
                   (!integer || (*value >= INT_MIN && *value <= INT_MAX)))))
         return LOCUS_OK;
     if (choice)
-        return refuse(source, "%s is '%.*s'; expected one of %s", param->key, shown_bytes(text),
-                      text.bytes, param->choices);
+        return refuse(source, "%s is '%.*s'; expected one of %s", param->key,
+                      locus_word_shown(text), text.bytes, param->choices);
     if (isfinite(param->min)) locus_number_format(param->min, min);
     if (isfinite(param->max)) locus_number_format(param->max, max);
     return refuse(source, "%s is '%.*s'; expected %s from %s to %s%s%s", param->key,
-                  shown_bytes(text), text.bytes, integer ? "a whole number" : "a number", min, max,
-                  param->choices ? ", or " : "", param->choices ? param->choices : "");
+                  locus_word_shown(text), text.bytes, integer ? "a whole number" : "a number", min,
+                  max, param->choices ? ", or " : "", param->choices ? param->choices : "");
 }
 
-static enum locus_status refuse_twice(const struct source *source, struct span key)
+static enum locus_status refuse_twice(const struct source *source, struct locus_word key)
 {
-    return refuse(source, "%.*s is given twice; expected once", shown_bytes(key), key.bytes);
+    return refuse(source, "%.*s is given twice; expected once", locus_word_shown(key), key.bytes);
 }
 
 static enum locus_status read_pair(struct assignment *assignment, const struct source *source,
-                                   const struct locus_position_scheme *scheme, struct span pair)
+                                   const struct locus_position_scheme *scheme,
+                                   struct locus_word pair)
 {
-    const char *equals = pair.n_bytes ? memchr(pair.bytes, '=', pair.n_bytes) : NULL;
-    size_t key_bytes = equals ? (size_t)(equals - pair.bytes) : 0;
-    if (key_bytes == 0 || key_bytes + 1 == pair.n_bytes)
-        return refuse(source, "found '%.*s'; expected key=value", shown_bytes(pair), pair.bytes);
-    struct span key = {pair.bytes, key_bytes};
-    struct span value = {equals + 1, pair.n_bytes - key_bytes - 1};
-    if (span_is(key, inherit_key)) {
+    struct locus_word key, value;
+    if (!locus_spec_split(pair, &key, &value) || value.n_bytes == 0)
+        return refuse(source, "found '%.*s'; expected key=value", locus_word_shown(pair),
+                      pair.bytes);
+    if (locus_word_is(key, inherit_key)) {
         if (assignment->inherit_given) return refuse_twice(source, key);
-        if (!span_is(value, "0") && !span_is(value, "1"))
-            return refuse(source, "inherit is '%.*s'; expected 0 or 1", shown_bytes(value),
+        if (!locus_word_is(value, "0") && !locus_word_is(value, "1"))
+            return refuse(source, "inherit is '%.*s'; expected 0 or 1", locus_word_shown(value),
                           value.bytes);
         assignment->inherit_given = true;
         assignment->inherit = value.bytes[0] == '1';
@@ -248,10 +229,10 @@ static enum locus_status read_pair(struct assignment *assignment, const struct s
 }
 
 /* The key=value that a NAME stands for beside its scheme, or NULL. */
-static const char *find_preset(struct span name, const struct locus_position_scheme *scheme)
+static const char *find_preset(struct locus_word name, const struct locus_position_scheme *scheme)
 {
     const struct locus_position_alias *alias = locus_position_find_alias(name.bytes, name.n_bytes);
-    return alias && !span_is(name, scheme->name) ? alias->preset : NULL;
+    return alias && !locus_word_is(name, scheme->name) ? alias->preset : NULL;
 }
 
 /* Reads what the NAME stands for, and what follows it. */
@@ -259,19 +240,17 @@ static enum locus_status read_pairs(struct assignment *assignment, const struct 
                                     const struct locus_position_scheme *scheme)
 {
     *assignment = (struct assignment){.inherit = true};
-    const char *preset = find_preset(spec_name(source->text), scheme);
+    const struct locus_word name = locus_spec_name(source->text);
+    const char *preset = find_preset(name, scheme);
     if (preset) {
-        struct span pair = {preset, strlen(preset)};
+        struct locus_word pair = {preset, strlen(preset)};
         enum locus_status status = read_pair(assignment, source, scheme, pair);
         if (status) return status;
     }
-    const char *rest = source->text + strcspn(source->text, ":");
-    while (*rest) {
-        rest++; /* the colon, or the comma between two pairs */
-        struct span pair = {rest, strcspn(rest, ",")};
+    const char *rest = source->text + name.n_bytes;
+    for (struct locus_word pair; locus_spec_next(&rest, &pair);) {
         enum locus_status status = read_pair(assignment, source, scheme, pair);
         if (status) return status;
-        rest += pair.n_bytes;
     }
     return LOCUS_OK;
 }
@@ -320,7 +299,7 @@ static void mark_stated(struct locus_position_spec *spec,
 /* Turns factor=auto into the number it stands for. */
 static void resolve_factor(struct locus_position_spec *spec, const struct locus_position_env *env)
 {
-    int i = find_param(spec->scheme, (struct span){"factor", 6});
+    int i = find_param(spec->scheme, (struct locus_word){"factor", 6});
     if (i < 0 || !is_word(&spec->scheme->params[i], spec->values[i])) return;
     double trained = locus_position_number(spec, "trained");
     if (!(trained > 0)) trained = env->trained_length;
@@ -341,7 +320,7 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
         source = (struct source){own, "the checkpoint's position", LOCUS_ERROR_FORMAT, error};
     if (!source.text)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: no SPEC; expected a scheme");
-    struct span name = spec_name(source.text);
+    struct locus_word name = locus_spec_name(source.text);
     struct locus_position_spec resolved = {.scheme = find_scheme(name, scheme)};
     if (!resolved.scheme) return refuse_name(&source, name, scheme);
     enum locus_status status = fill_defaults(&resolved, env, error);
@@ -349,7 +328,7 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
     struct assignment assignment, owns = {0};
     status = read_pairs(&assignment, &source, resolved.scheme);
     if (!status && own && own != source.text &&
-        find_scheme(spec_name(own), scheme) == resolved.scheme)
+        find_scheme(locus_spec_name(own), scheme) == resolved.scheme)
         status = read_own(&owns, own, assignment.inherit, resolved.scheme, error);
     if (status) return status;
     const struct locus_position_spec defaults = resolved;
@@ -365,7 +344,7 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
 static bool is_printed(const struct locus_position_spec *spec, int i)
 {
     const struct locus_position_param *param = &spec->scheme->params[i];
-    const struct span text = {param->fallback, strlen(param->fallback)};
+    const struct locus_word text = {param->fallback, strlen(param->fallback)};
     double fallback;
     if (param->shown || spec->stated >> i & 1) return true;
     if (param->type != LOCUS_PARAM_CHOICE && is_model_value(param->fallback)) return false;
@@ -402,7 +381,7 @@ void locus_position_print(const struct locus_position_spec *spec, struct locus_b
 
 LOCUS_API double locus_position_number(const struct locus_position_spec *spec, const char *key)
 {
-    int i = find_param(spec->scheme, (struct span){key, strlen(key)});
+    int i = find_param(spec->scheme, (struct locus_word){key, strlen(key)});
     return i < 0 ? (double)NAN : spec->values[i];
 }
 
