@@ -19,7 +19,7 @@
 static const struct locus_colour ink = {0x26, 0x26, 0x26}, grid = {0xE4, 0xE4, 0xE4},
                                  grey = {0x80, 0x80, 0x80};
 
-enum { MARGIN = 16, LABEL = 26, MARK_ROW = 18, MAX_MARKS = 6 };
+enum { MARGIN = 16, LABEL = 26, MARK_ROW = 22, MAX_MARKS = 6 };
 
 struct drawing {
     const struct locus_line_chart *chart;
@@ -249,7 +249,7 @@ static void draw_marks(struct drawing *drawing)
         double centre = fmax(half + 4, fmin(x, drawing->width - half - 4));
         if (centre - half < free_from) continue;
         free_from = centre + half + 8;
-        locus_text_draw(&drawing->canvas, style, text, strlen(text), centre, frame.top - 7,
+        locus_text_draw(&drawing->canvas, style, text, strlen(text), centre, frame.top - 11,
                         LOCUS_ALIGN_CENTRE, false);
     }
 }

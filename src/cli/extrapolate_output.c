@@ -269,8 +269,8 @@ static enum locus_status draw_lines(const struct locus_extrapolate *run, locus_e
         .x = {.label = run->task < 0 ? "length (tokens)" : "length",
               .scale = run->task < 0 ? LOCUS_SCALE_LOG2 : LOCUS_SCALE_LINEAR},
         .y = {.label = run->task < 0 ? "perplexity" : "share right",
-              .min = 0,
-              .max = run->task < 0 ? 0 : 1},
+              .min = run->task < 0 ? 0 : -0.03, /* shares: the markers of 0 and 1 within */
+              .max = run->task < 0 ? 0 : 1.03},
         .n_series = n_series,
         .series = series,
     };
