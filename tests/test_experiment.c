@@ -421,6 +421,27 @@ START_TEST(a_file_cut_anywhere_is_taken_up_again)
 }
 END_TEST
 
+START_TEST(a_file_that_another_run_writes_is_left_alone)
+{
+    const char *path = testing_temporary("shared.csv");
+    struct locus_csv first, second;
+    locus_error error;
+    ck_assert_int_eq(locus_csv_open(&first, path, false, &error), LOCUS_OK);
+    size_t n_before, n_after;
+    free(testing_read(path, &n_before));
+    for (int resume = 0; resume < 2; resume++) {
+        ck_assert_int_eq(locus_csv_open(&second, path, resume, &error), LOCUS_ERROR_IO);
+        ck_assert_ptr_nonnull(strstr(error.message, "shared.csv: another run is writing to it"));
+        locus_csv_close(&second);
+    }
+    free(testing_read(path, &n_after));
+    ck_assert_uint_eq(n_before, n_after);
+    locus_csv_close(&first);
+    ck_assert_int_eq(locus_csv_open(&second, path, true, &error), LOCUS_OK);
+    locus_csv_close(&second);
+}
+END_TEST
+
 START_TEST(a_file_of_something_else_is_not_resumed_and_stays)
 {
     static const char *const contents[] = {"precious notes\n", "task,model\n1,2\n", "x"};
@@ -505,6 +526,7 @@ int main(void)
     tcase_add_test(losses, averages_are_over_tokens);
     tcase_add_test(rows, rows_come_back_from_their_file);
     tcase_add_test(rows, a_file_cut_anywhere_is_taken_up_again);
+    tcase_add_test(rows, a_file_that_another_run_writes_is_left_alone);
     tcase_add_test(rows, a_file_of_something_else_is_not_resumed_and_stays);
     tcase_add_test(rows, pooled_rows_average_over_all_tokens);
     tcase_add_test(rows, sha256_gives_the_standards_digests);

@@ -226,6 +226,8 @@ check "a file that is no CSV" refuses 1 'not the header of results' \
 check "is left alone" same "$folder/notes.txt" "$text"
 check "a CSV on a full disk" refuses 1 '/dev/full: write failed' \
     extrapolate "${base[@]}" -f "$text" --csv /dev/full --lengths 16
+check "heat maps in no folder, before the run" refuses 1 'none/x.png: cannot be written' \
+    extrapolate "${base[@]}" --task passkey --png "$folder/none/x.png"
 check "a picture in no folder" refuses 1 'none/x.png: cannot be written' \
     extrapolate "${base[@]}" -f "$text" --png "$folder/none/x.png" --lengths 16
 check "a task with a text" refuses 2 "doesn't go with --task copy" \

@@ -48,8 +48,7 @@ static bool read_options(struct locus_extrapolate *run, int n_operands, char **o
 /* What can't be written is better known before the sweep. */
 static bool check_outputs(struct locus_extrapolate *run)
 {
-    const char *paths[] = {run->options->json,
-                           run->task == LOCUS_TASK_PASSKEY ? NULL : run->options->png};
+    const char *paths[] = {run->options->json, run->options->png};
     const char *outputs[] = {run->options->csv, run->options->json, run->options->png};
     int status = locus_outputs_apart("extrapolate", outputs, 3, &run->texts);
     for (int i = 0; i < run->n_subjects * 3 && status < 0; i++)

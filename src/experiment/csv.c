@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -181,14 +182,15 @@ enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, bool r
     size_t n_whole = 0;
     *csv = (struct locus_csv){.path = strdup(path), .descriptor = -1};
     if (!csv->path) return locus_fail_memory(error, strlen(path) + 1);
-    enum locus_status status = LOCUS_OK;
-    if (resume && access(path, F_OK) == 0) status = read_file(csv, &n_whole, error);
-    if (status) return status;
     csv->descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (csv->descriptor < 0)
         return locus_fail(error, LOCUS_ERROR_IO, "%s: cannot be written: %s", path,
                           strerror(errno));
     struct stat info;
+    if (flock(csv->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return locus_fail(error, LOCUS_ERROR_IO, "%s: another run is writing to it", path);
+    enum locus_status status = resume ? read_file(csv, &n_whole, error) : LOCUS_OK;
+    if (status) return status;
     if (fstat(csv->descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
         ftruncate(csv->descriptor, (off_t)n_whole))
         return fail_write(csv, errno, error);

@@ -77,7 +77,8 @@ struct locus_csv {
 };
 
 /* Opens the file for adding rows: empty but for its header or, with `resume`, with the rows it
- * holds, a last line without its end cut off. Refuses to resume a file that is not such a CSV. */
+ * holds, a last line without its end cut off. Refuses to resume a file that is not such a CSV, and
+ * one that another run is adding to. */
 enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, bool resume,
                                  locus_error *error);
 /* Adds a row, at once and whole or not at all. */
