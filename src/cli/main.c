@@ -59,6 +59,7 @@ static int run(const struct locus_command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen by write */
+    signal(SIGXFSZ, SIG_IGN); /* so is a file at its size limit */
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) return locus_talk_usage(NULL, "no command given");
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return locus_help_overview();
