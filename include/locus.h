@@ -157,7 +157,9 @@ typedef struct locus_session_params {
     int n_threads;      /* 0: physical cores within the affinity mask and the cgroup's quota */
     int first_position; /* position of the first token, 0 unless testing shifts */
     enum locus_cache_type cache_type; /* AUTO: f32 for an F32 checkpoint, else f16 */
-    const char *kernels;              /* "reference", ...; NULL: the best this CPU has */
+    /* "reference", ...; NULL: the best this CPU has. Changes results in one case: BF16 weights have
+     * bits of their own in "avx512_bf16" */
+    const char *kernels;
 } locus_session_params;
 
 /* NULL params are all defaults (so is a zeroed struct). Refuses a scheme that the checkpoint lacks
