@@ -38,6 +38,7 @@ static int likeliest(const float *logits, int n_vocab)
  * in double precision, for what F16 weights change is small: a ten-millionth of a nat. */
 double locus_kl_divergence(const float *reference, const float *model, int n_vocab)
 {
+    if (n_vocab < 1) return (double)NAN;
     const double max = (double)reference[likeliest(reference, n_vocab)];
     const double model_max = (double)model[likeliest(model, n_vocab)];
     double sum = 0, model_sum = 0, gap = 0;

@@ -26,8 +26,8 @@ enum locus_status locus_divergence_init(struct locus_divergence *divergence, int
                                         locus_error *error);
 void locus_divergence_free(struct locus_divergence *divergence);
 
-/* Row after row of logits[n_vocab] of the reference and the model. The same logits give exactly 0.
- */
+/* Of the reference's and the model's logits[n_vocab] for one token; NAN for none. The same logits
+ * give exactly 0. */
 double locus_kl_divergence(const float *reference, const float *model, int n_vocab);
 
 /* Appends n tokens to both sessions, whose models have the same vocabulary, and fills

@@ -87,7 +87,8 @@ static void encode_q4_0(struct locus_q4_0 *block, const float *x)
 {
     struct search search = {.x = x, .min = -8, .max = 7, .least = INFINITY};
     const float m = extreme(x);
-    for (float level = 7; level <= 9; level += 0.5f) {
+    for (int half_levels = 14; half_levels <= 18; half_levels++) {
+        const float level = 0.5f * (float)half_levels;
         try_scale(&search, -m / level);
         try_scale(&search, m / level);
     }
