@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/model_file.h"
 #include "cli/names.h"
+#include "cli/plot_text.h"
 #include "cli/session_options.h"
 #include "cli/subject.h"
 #include "cli/talk.h"
@@ -32,12 +33,10 @@ struct plot {
     const char *name; /* the model file's, without folder and ending */
     int name_length;
     struct locus_scheme_probe probe; /* of the first SPEC */
-    int32_t *tokens;                 /* of the prompt; NULL: there is none */
-    int n_tokens;
-    const char **pieces; /* [n_tokens]: how tokens are written beside a map; each is freed */
+    struct locus_plot_text text;     /* of -p */
 };
 
-enum { MAX_LENGTH = 1 << 16, MAX_MATRIX = 4096, MAX_LINES = 16, MAX_PIECES = 64 };
+enum { MAX_LENGTH = 1 << 16, MAX_LINES = 16, MAX_PIECES = 64 };
 
 #define FIELD(member) offsetof(struct plot_options, member)
 
@@ -125,68 +124,6 @@ static int draw_map(struct plot *plot, const char *what, const char *spec,
     return status ? fail(&error) : LOCUS_EXIT_DONE;
 }
 
-/* Every token as it is written beside a map: control characters escaped, and a token of spaces
- * alone in quotes. */
-static char *write_piece(const char *piece, size_t n_bytes)
-{
-    struct locus_buffer text = {0};
-    size_t blank = 0;
-    while (blank < n_bytes && piece[blank] == ' ')
-        blank++;
-    const char *quote = blank == n_bytes && n_bytes ? "'" : "";
-    locus_buffer_printf(&text, "%s", quote);
-    for (size_t i = *quote ? 0 : blank; i < n_bytes; i++) {
-        unsigned char byte = (unsigned char)piece[i];
-        if (byte == '\n')
-            locus_buffer_append(&text, "\\n", 2);
-        else if (byte < ' ' || byte == 0x7F)
-            locus_buffer_printf(&text, "\\x%02X", byte);
-        else
-            locus_buffer_append(&text, &byte, 1);
-    }
-    locus_buffer_printf(&text, "%s", quote);
-    if (!text.failed) return text.bytes;
-    locus_buffer_free(&text);
-    return NULL;
-}
-
-/* How each token is written. -1, or the exit status. */
-static int write_pieces(struct plot *plot, const locus_tokenizer *tokenizer, size_t n_tokens)
-{
-    plot->pieces = calloc(n_tokens, sizeof *plot->pieces);
-    if (!plot->pieces) return fail_memory();
-    for (size_t i = 0; i < n_tokens; i++) {
-        size_t n_bytes;
-        const char *piece =
-            locus_token_piece(tokenizer, -1, plot->tokens[i], LOCUS_TEXT_SPECIAL, &n_bytes);
-        plot->n_tokens = (int)i + 1;
-        if (!(plot->pieces[i] = write_piece(piece, n_bytes))) return fail_memory();
-    }
-    return -1;
-}
-
-/* -1, or the exit status. */
-static int read_prompt(struct plot *plot)
-{
-    const char *prompt = plot->options->prompt;
-    if (!prompt) return -1;
-    locus_error error;
-    locus_tokenizer *tokenizer = locus_tokenizer_create(plot->model, &error);
-    if (!tokenizer) return fail(&error);
-    size_t n_tokens = 0;
-    int status;
-    if (locus_encode(tokenizer, prompt, strlen(prompt), LOCUS_TEXT_BEGIN, &plot->tokens, &n_tokens,
-                     &error))
-        status = fail(&error);
-    else if (n_tokens < 2 || n_tokens > MAX_MATRIX)
-        status = locus_talk_error("the text has %zu tokens, expected 2 to %d", n_tokens,
-                                  (int)MAX_MATRIX);
-    else
-        status = write_pieces(plot, tokenizer, n_tokens);
-    locus_tokenizer_free(tokenizer);
-    return status;
-}
-
 /* The scheme for as many positions as were asked for. -1, or the exit status. */
 static int open_probe(struct plot *plot, const char *spec, int length)
 {
@@ -203,14 +140,14 @@ static int open_probe(struct plot *plot, const char *spec, int length)
 static float *make_table(struct plot *plot, int *status)
 {
     locus_error error;
-    int length = plot->n_tokens ? plot->n_tokens : plot->options->length;
+    int length = plot->text.n_tokens ? plot->text.n_tokens : plot->options->length;
     if ((*status = open_probe(plot, first_spec(plot), length)) >= 0) return NULL;
     size_t n = (size_t)plot->probe.length * (size_t)plot->model->config.n_embd;
     float *values = calloc(n, sizeof *values);
     if (!values) {
         *status = fail_memory();
-    } else if (locus_probe_table(&plot->probe, plot->tokens, values, &error)) {
-        bool no_text = error.status == LOCUS_ERROR_ARGUMENT && !plot->tokens;
+    } else if (locus_probe_table(&plot->probe, plot->text.tokens, values, &error)) {
+        bool no_text = error.status == LOCUS_ERROR_ARGUMENT && !plot->text.tokens;
         *status =
             no_text ? locus_talk_usage("plot", "%s: give it with -p", error.message) : fail(&error);
         free(values);
@@ -242,10 +179,11 @@ static int plot_similarity(struct plot *plot)
     float *values = make_table(plot, &status);
     if (!values) return status;
     int n = plot->probe.length;
-    float *cosines = n <= MAX_MATRIX ? calloc((size_t)n * (size_t)n, sizeof *cosines) : NULL;
-    if (n > MAX_MATRIX)
+    float *cosines =
+        n <= LOCUS_PLOT_MAX_MATRIX ? calloc((size_t)n * (size_t)n, sizeof *cosines) : NULL;
+    if (n > LOCUS_PLOT_MAX_MATRIX)
         status = locus_talk_usage("plot", "similarity: %d positions, expected at most %d", n,
-                                  (int)MAX_MATRIX);
+                                  (int)LOCUS_PLOT_MAX_MATRIX);
     else if (!cosines)
         status = fail_memory();
     else {
@@ -364,7 +302,7 @@ static int plot_rotation(struct plot *plot)
 
 static int draw_attention(struct plot *plot, const locus_session *session, float *weights)
 {
-    int n = plot->n_tokens;
+    int n = plot->text.n_tokens;
     for (int i = 0; i < n; i++)
         for (int j = i + 1; j < n; j++)
             weights[(size_t)i * (size_t)n + (size_t)j] = NAN; /* the future is no weight of 0 */
@@ -384,26 +322,27 @@ static int draw_attention(struct plot *plot, const locus_session *session, float
                                  .min = 0,
                                  .max = few ? 1 : 0,
                                  .square = true};
-    if (few) map.rows.names = map.columns.names = plot->pieces;
+    if (few) map.rows.names = map.columns.names = plot->text.pieces;
     return draw_map(plot, what, locus_session_position(session), &map);
 }
 
 static int plot_attention(struct plot *plot)
 {
-    if (!plot->tokens) return locus_talk_usage("plot", "attention needs a text: give it with -p");
+    if (!plot->text.tokens)
+        return locus_talk_usage("plot", "attention needs a text: give it with -p");
     locus_error error;
     locus_session_params params = locus_session_options(&plot->options->common);
     params.position = first_spec(plot);
-    params.n_context = plot->n_tokens;
+    params.n_context = plot->text.n_tokens;
     locus_session *session = locus_session_create(plot->model, &params, &error);
     if (!session) return fail(&error);
     int status;
-    size_t n = (size_t)plot->n_tokens;
+    size_t n = (size_t)plot->text.n_tokens;
     float *weights = calloc(n * n, sizeof *weights);
     if (!weights)
         status = fail_memory();
-    else if (locus_session_probe(session, plot->tokens, plot->n_tokens, plot->options->layer,
-                                 plot->options->head, weights, &error))
+    else if (locus_session_probe(session, plot->text.tokens, plot->text.n_tokens,
+                                 plot->options->layer, plot->options->head, weights, &error))
         status = fail(&error);
     else
         status = draw_attention(plot, session, weights);
@@ -485,12 +424,9 @@ static int run(void *values, int n_operands, char **operands)
     plot.model = locus_model_open(path, &error);
     if (!plot.model)
         status = fail(&error);
-    else if ((status = read_prompt(&plot)) < 0)
+    else if ((status = locus_plot_text_read(&plot.text, plot.model, plot.options->prompt)) < 0)
         status = kinds[kind].draw(&plot);
-    for (int i = 0; i < plot.n_tokens; i++)
-        free((void *)(uintptr_t)plot.pieces[i]);
-    free(plot.pieces);
-    free(plot.tokens);
+    locus_plot_text_free(&plot.text);
     locus_scheme_probe_close(&plot.probe);
     locus_model_free(plot.model);
     free(path);
