@@ -64,25 +64,32 @@ static int form(const struct pass *pass, const struct locus_linear *linear)
     return type == LOCUS_BF16 && pass->session->kernels->to_bfloats ? AS_BFLOATS : 0;
 }
 
+static struct locus_activations input_of(const struct pass *pass, const float *x)
+{
+    return (struct locus_activations){x, pass->session->blocks, pass->session->bfloats};
+}
+
+/* Row i of a product's input in all of `forms`. */
+static void convert(const struct pass *pass, const float *row, int i, int n_cols, int forms)
+{
+    struct locus_session *session = pass->session;
+    if (forms & AS_BLOCKS)
+        session->kernels->quantize(session->blocks + (size_t)i * (size_t)(n_cols / LOCUS_BLOCK),
+                                   row, n_cols);
+    if (forms & AS_BFLOATS)
+        session->kernels->to_bfloats(session->bfloats + (size_t)i * locus_bfloat_cols(n_cols), row,
+                                     n_cols);
+}
+
 /* Rows x[n, cols], complete on every thread, as the input of matrix products, in all of `forms`. */
 static struct locus_activations prepare(const struct pass *pass, const float *x, int n, int n_cols,
                                         int forms)
 {
-    struct locus_session *session = pass->session;
-    const size_t cols = (size_t)n_cols;
-    struct locus_activations in = {x, session->blocks, session->bfloats};
-    if (!forms) return in;
-    for (int i = share_first(pass, n); i < share_end(pass, n); i++) {
-        const float *row = x + (size_t)i * cols;
-        if (forms & AS_BLOCKS)
-            session->kernels->quantize(session->blocks + (size_t)i * (cols / LOCUS_BLOCK), row,
-                                       n_cols);
-        if (forms & AS_BFLOATS)
-            session->kernels->to_bfloats(session->bfloats + (size_t)i * locus_bfloat_cols(n_cols),
-                                         row, n_cols);
-    }
+    if (!forms) return input_of(pass, x);
+    for (int i = share_first(pass, n); i < share_end(pass, n); i++)
+        convert(pass, x + (size_t)i * (size_t)n_cols, i, n_cols, forms);
     await_all(pass);
-    return in;
+    return input_of(pass, x);
 }
 
 /* out[n, rows] = linear(in), or added to out: this thread's share. */
@@ -239,6 +246,35 @@ static void attention(const struct pass *pass, int index, const float *in)
     await_all(pass);
 }
 
+/* hidden[n, n_ff] = activation(hidden), times up unless that is NULL, as the input of matrix
+ * products. Rows go through all of it while they are near; where they are fewer than threads, each
+ * thread has some columns. */
+static struct locus_activations activate(const struct pass *pass, float *hidden, const float *up,
+                                         int forms)
+{
+    const struct locus_config *config = &pass->session->model->config;
+    const struct locus_kernels *kernels = pass->session->kernels;
+    const size_t n_ff = (size_t)config->n_ff;
+    if (pass->n >= pass->n_threads) {
+        for (int i = share_first(pass, pass->n); i < share_end(pass, pass->n); i++) {
+            float *row = hidden + (size_t)i * n_ff;
+            kernels->activate(config->activation, row, row, up ? up + (size_t)i * n_ff : NULL,
+                              config->n_ff);
+            convert(pass, row, i, config->n_ff, forms);
+        }
+        await_all(pass);
+        return input_of(pass, hidden);
+    }
+    const int first = share_first(pass, config->n_ff), end = share_end(pass, config->n_ff);
+    for (int i = 0; i < pass->n; i++) {
+        const size_t at = (size_t)i * n_ff + (size_t)first;
+        kernels->activate(config->activation, hidden + at, hidden + at, up ? up + at : NULL,
+                          end - first);
+    }
+    await_all(pass);
+    return prepare(pass, hidden, pass->n, config->n_ff, forms);
+}
+
 /* x += MLP(in); in[n, n_embd] is complete on every thread. */
 static void mlp(const struct pass *pass, int index, const float *in)
 {
@@ -253,14 +289,7 @@ static void mlp(const struct pass *pass, int index, const float *in)
     project(pass, &layer->up, input, session->up, n, false);
     if (config->gated) project(pass, &layer->gate, input, session->gate, n, false);
     await_all(pass);
-    const int first = share_first(pass, config->n_ff), end = share_end(pass, config->n_ff);
-    for (int i = 0; i < n; i++) {
-        const size_t at = (size_t)i * (size_t)config->n_ff + (size_t)first;
-        session->kernels->activate(config->activation, hidden + at, hidden + at,
-                                   config->gated ? session->up + at : NULL, end - first);
-    }
-    await_all(pass);
-    input = prepare(pass, hidden, n, config->n_ff, form(pass, &layer->down));
+    input = activate(pass, hidden, config->gated ? session->up : NULL, form(pass, &layer->down));
     project(pass, &layer->down, input, session->x, n, true);
     await_all(pass);
 }

@@ -26,7 +26,7 @@ INLINE void quantize(struct locus_activation_block *blocks, const float *x, int 
 
 /* ---- halves ------------------------------------------------------------------------------- */
 
-static void to_halves(uint16_t *out, const float *x, int n)
+INLINE void to_halves(uint16_t *out, const float *x, int n)
 {
     for (int i = 0; i < n; i++)
         out[i] = locus_float_to_half(x[i]);

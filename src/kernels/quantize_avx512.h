@@ -1,5 +1,7 @@
-/* Activations into blocks in AVX-512: four blocks share their reductions. The rule is that of
- * locus_quantize_block, which takes blocks that have an infinity, a NaN or next to nothing in them.
+/* Activations into blocks, and floats into halves, in AVX-512.
+ *
+ * Four blocks share their reductions. The rule is that of locus_quantize_block, which takes blocks
+ * that have an infinity, a NaN or next to nothing in them.
  */
 #ifndef LOCUS_KERNELS_QUANTIZE_AVX512_H
 #define LOCUS_KERNELS_QUANTIZE_AVX512_H
@@ -79,6 +81,22 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
         blocks[i].minus_128_sums = -128 * sum[i];
     }
     return true;
+}
+
+/* The CPU's halves are those of locus_float_to_half but for a NaN, which keeps its payload there.
+ */
+static void to_halves_avx512(uint16_t *out, const float *x, int n)
+{
+    int i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m512 values = _mm512_loadu_ps(x + i);
+        if (_mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q))
+            to_halves(out + i, x + i, 16);
+        else
+            _mm256_storeu_si256((__m256i *)(void *)(out + i),
+                                _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
+    }
+    to_halves(out + i, x + i, n - i);
 }
 
 static void quantize_avx512(struct locus_activation_block *blocks, const float *x, int n_cols)
