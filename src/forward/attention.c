@@ -174,22 +174,15 @@ static void rotate_block(const struct reading *reading, int start, int first, in
 {
     const struct locus_session *session = reading->session;
     const struct scratch *scratch = &reading->scratch;
-    const int n_head_kv = session->cache.n_head_kv, head_dim = session->cache.head_dim;
-    const size_t row_floats = (size_t)n_head_kv * (size_t)head_dim;
-    locus_cache_get_keys(&session->cache, reading->layer, first, end, scratch->keys);
+    const struct locus_cache *cache = &session->cache;
+    float *keys = scratch->keys +
+                  (size_t)(first - start) * (size_t)cache->n_head_kv * (size_t)cache->head_dim;
+    locus_cache_get_keys(cache, reading->layer, first, end, keys);
     for (int j = first; j < end; j++)
         scratch->key_positions[j - first] = session->first_position + j;
-    locus_position_rotate(&session->position, reading->layer, LOCUS_KEY, scratch->keys, n_head_kv,
+    locus_position_rotate(&session->position, reading->layer, LOCUS_KEY, keys, cache->n_head_kv,
                           scratch->key_positions, end - first, reading->spans[0].q_position);
-    for (int j = first; j < end; j++) {
-        const float *row = scratch->keys + (size_t)(j - first) * row_floats;
-        for (int head = 0; head < n_head_kv; head++) {
-            size_t panel = (size_t)(head * LOCUS_KEY_BLOCK + j - start) / LOCUS_KEY_PANEL;
-            float *out = scratch->panels + panel * LOCUS_KEY_PANEL * (size_t)head_dim;
-            for (int d = 0; d < head_dim; d++)
-                out[d * LOCUS_KEY_PANEL + j % LOCUS_KEY_PANEL] = row[head * head_dim + d];
-        }
-    }
+    locus_cache_pack_keys(cache, scratch->keys, end - start, scratch->panels);
 }
 
 /* The queries as they read the block from slot `start` on: [n_queries, head_dim]. */

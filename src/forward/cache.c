@@ -2,6 +2,7 @@
 #include "forward/cache.h"
 
 #include "base/buffer.h"
+#include "kernels/transpose.h"
 
 enum { BLOCK_PANELS = LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL };
 
@@ -9,8 +10,9 @@ enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_er
 {
     size_t n_stores = (size_t)cache->n_layer * (size_t)cache->n_head_kv, n_blocks, n_slots;
     size_t panel_bytes = locus_key_panel_bytes(cache->format, cache->head_dim);
-    cache->key_panel_bytes = panel_bytes;
     cache->value_row_bytes = locus_value_row_bytes(cache->format, cache->head_dim);
+    if (cache->key_rows) panel_bytes = LOCUS_KEY_PANEL * cache->value_row_bytes;
+    cache->key_panel_bytes = panel_bytes;
     bool failed = !locus_mul_size(n_stores, (size_t)cache->n_blocks, &n_blocks) ||
                   !locus_mul_size(n_blocks, LOCUS_KEY_BLOCK, &n_slots);
     for (int store = 0; !failed && store < (far ? 2 : 1); store++) {
@@ -112,7 +114,7 @@ static void put_key(const struct locus_cache *cache, unsigned char *panel, int l
     }
 }
 
-static void put_value(const struct locus_cache *cache, unsigned char *row, const float *v)
+static void put_row(const struct locus_cache *cache, unsigned char *row, const float *v)
 {
     const int head_dim = cache->head_dim;
     float *floats = (float *)(void *)row;
@@ -137,57 +139,72 @@ static void put_value(const struct locus_cache *cache, unsigned char *row, const
 void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store, int layer,
                           int slot, const float *keys)
 {
-    const size_t panel = (size_t)(slot % LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL);
-    for (int head = 0; head < cache->n_head_kv; head++)
-        put_key(cache,
-                cache->keys[store] + key_offset(cache, layer, head, slot) +
-                    panel * cache->key_panel_bytes,
-                slot % LOCUS_KEY_PANEL, keys + (size_t)head * (size_t)cache->head_dim);
+    const size_t row = (size_t)(slot % LOCUS_KEY_BLOCK), panel = row / LOCUS_KEY_PANEL;
+    for (int head = 0; head < cache->n_head_kv; head++) {
+        unsigned char *block = cache->keys[store] + key_offset(cache, layer, head, slot);
+        const float *key = keys + (size_t)head * (size_t)cache->head_dim;
+        if (cache->key_rows)
+            put_row(cache, block + row * cache->value_row_bytes, key);
+        else
+            put_key(cache, block + panel * cache->key_panel_bytes, slot % LOCUS_KEY_PANEL, key);
+    }
 }
 
 void locus_cache_put_values(struct locus_cache *cache, int layer, int slot, const float *values)
 {
     const size_t row = (size_t)(slot % LOCUS_KEY_BLOCK);
     for (int head = 0; head < cache->n_head_kv; head++)
-        put_value(cache,
-                  cache->values + value_offset(cache, layer, head, slot) +
-                      row * cache->value_row_bytes,
-                  values + (size_t)head * (size_t)cache->head_dim);
+        put_row(cache,
+                cache->values + value_offset(cache, layer, head, slot) +
+                    row * cache->value_row_bytes,
+                values + (size_t)head * (size_t)cache->head_dim);
 }
 
-/* The key in one lane of a panel: what the scores of a query read. */
-static void get_key(const struct locus_cache *cache, const unsigned char *panel, int lane, float *k)
+static void get_row(const struct locus_cache *cache, const unsigned char *row, float *out)
 {
     const int head_dim = cache->head_dim;
-    const float *floats = (const float *)(const void *)panel;
-    const uint16_t *halves = (const uint16_t *)(const void *)panel;
-    const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim) * LOCUS_KEY_PANEL);
-    for (int d = 0; d < head_dim; d++) {
-        int at = d * LOCUS_KEY_PANEL + lane;
-        switch (cache->format) {
-        case LOCUS_FORMAT_F32:
-            k[d] = floats[at];
-            break;
-        case LOCUS_FORMAT_F16:
-            k[d] = locus_half_to_float(halves[at]);
-            break;
-        case LOCUS_FORMAT_Q8_0:
-            k[d] = (float)q[at] * floats[d / LOCUS_BLOCK * LOCUS_KEY_PANEL + lane];
-            break;
-        }
+    const float *floats = (const float *)(const void *)row;
+    const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim));
+    switch (cache->format) {
+    case LOCUS_FORMAT_F32:
+        memcpy(out, row, (size_t)head_dim * sizeof *out);
+        break;
+    case LOCUS_FORMAT_F16:
+        cache->kernels->from_halves(out, (const uint16_t *)(const void *)row, head_dim);
+        break;
+    case LOCUS_FORMAT_Q8_0:
+        for (int d = 0; d < head_dim; d++)
+            out[d] = (float)q[d] * floats[d / LOCUS_BLOCK];
+        break;
     }
 }
 
 void locus_cache_get_keys(const struct locus_cache *cache, int layer, int first, int end,
                           float *out)
 {
+    const size_t head_dim = (size_t)cache->head_dim;
     for (int head = 0; head < cache->n_head_kv; head++) {
         const unsigned char *block = locus_cache_keys(cache, LOCUS_KEYS, layer, head, first);
-        for (int j = first; j < end; j++) {
-            size_t row = (size_t)(j - first) * (size_t)cache->n_head_kv + (size_t)head;
-            size_t panel = (size_t)(j % LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL);
-            get_key(cache, block + panel * cache->key_panel_bytes, j % LOCUS_KEY_PANEL,
-                    out + row * (size_t)cache->head_dim);
-        }
+        float *at = out + (size_t)head * head_dim;
+        for (int j = first; j < end; j++, at += (size_t)cache->n_head_kv * head_dim)
+            get_row(cache, block + (size_t)(j % LOCUS_KEY_BLOCK) * cache->value_row_bytes, at);
     }
+}
+
+void locus_cache_pack_keys(const struct locus_cache *cache, const float *rows, int n, float *panels)
+{
+    const size_t head_dim = (size_t)cache->head_dim, whole = head_dim / 4 * 4;
+    const size_t stride = (size_t)cache->n_head_kv * head_dim;
+    for (int head = 0; head < cache->n_head_kv; head++)
+        for (int first = 0; first < n; first += LOCUS_KEY_PANEL) {
+            const unsigned char *lanes[LOCUS_KEY_PANEL];
+            const float *keys = rows + (size_t)first * stride + (size_t)head * head_dim;
+            float *panel = panels + (size_t)(head * LOCUS_KEY_BLOCK + first) * head_dim;
+            for (size_t lane = 0; lane < LOCUS_KEY_PANEL; lane++)
+                lanes[lane] = (const unsigned char *)(keys + lane * stride);
+            locus_transpose_dwords((uint32_t *)(void *)panel, lanes, LOCUS_KEY_PANEL, whole);
+            for (size_t d = whole; d < head_dim; d++)
+                for (size_t lane = 0; lane < LOCUS_KEY_PANEL; lane++)
+                    panel[d * LOCUS_KEY_PANEL + lane] = keys[lane * stride + d];
+        }
 }

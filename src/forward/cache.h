@@ -3,6 +3,8 @@
  *
  * Slots come in blocks of 64, contiguous in memory. A store has room for n_blocks of them: the
  * first n_pinned stay, the others form a ring, in which a new block takes the place of the oldest.
+ *
+ * Keys that are turned for each reader anew are rows too, laid out as values are.
  */
 #ifndef LOCUS_FORWARD_CACHE_H
 #define LOCUS_FORWARD_CACHE_H
@@ -22,7 +24,8 @@ struct locus_cache {
     enum locus_cache_format format;
     int n_layer, n_head_kv, head_dim;
     int n_pinned, n_blocks;
-    size_t key_panel_bytes, value_row_bytes;
+    bool key_rows;                           /* LOCUS_KEYS are rows, not panels */
+    size_t key_panel_bytes, value_row_bytes; /* of 16 keys; of a value */
     unsigned char *keys[2]; /* [n_layer][n_head_kv][n_blocks * 4] panels; far ones may be NULL */
     unsigned char *values;  /* [n_layer][n_head_kv][n_blocks * 64] rows */
 };
@@ -43,10 +46,15 @@ void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store,
                           int slot, const float *keys);
 void locus_cache_put_values(struct locus_cache *cache, int layer, int slot, const float *values);
 
-/* The keys of slots [first, end) of one block of a layer, as the cache's type has them: out[end -
- * first, n_head_kv, head_dim]. */
+/* With key_rows: the keys of slots [first, end) of one block of a layer, as the cache's type has
+ * them, out[end - first, n_head_kv, head_dim]. */
 void locus_cache_get_keys(const struct locus_cache *cache, int layer, int first, int end,
                           float *out);
+
+/* Rows of floats [n <= 64, n_head_kv, head_dim] as panels [n_head_kv][64 / 16][head_dim][16], such
+ * as the scores of F32 read. Lanes past n are whatever. */
+void locus_cache_pack_keys(const struct locus_cache *cache, const float *rows, int n,
+                           float *panels);
 
 /* The first key panel, and the first value row, of the block that holds a slot. */
 const unsigned char *locus_cache_keys(const struct locus_cache *cache, enum locus_key_store store,

@@ -106,7 +106,8 @@ static enum locus_status make_cache(struct locus_session *session, enum locus_ca
                                           .n_layer = config->n_layer,
                                           .n_head_kv = config->n_head_kv,
                                           .head_dim = config->head_dim,
-                                          .n_blocks = locus_cache_n_blocks(session->capacity)};
+                                          .n_blocks = locus_cache_n_blocks(session->capacity),
+                                          .key_rows = session->per_row_keys};
     if (acts && policy->kind->hides) {
         const int keep = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
         const int n_pinned = locus_cache_n_blocks(keep);

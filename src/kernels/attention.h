@@ -20,6 +20,15 @@ enum {
     MANY_VECS = 4                                      /* of dimensions, for a query alone */
 };
 
+static void from_halves(float *out, const uint16_t *halves, int n)
+{
+    int i = 0;
+    for (; i + VEC_LANES <= n; i += VEC_LANES)
+        vec_store(out + i, vec_of_halves(halves + i));
+    for (; i < n; i++)
+        out[i] = locus_half_to_float(halves[i]);
+}
+
 /* ---- scores ------------------------------------------------------------------------------- */
 
 /* Vector v of dimension d of a panel of keys. */

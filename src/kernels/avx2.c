@@ -31,6 +31,7 @@ const struct locus_kernels locus_kernels_avx2 = {
     .matmul = matmul,
     .quantize = quantize,
     .to_halves = to_halves,
+    .from_halves = from_halves,
     .norm = norm,
     .activate = activate,
     .scores = scores,

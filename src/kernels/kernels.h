@@ -181,8 +181,9 @@ struct locus_kernels {
     /* x[n_cols] rounded by locus_float_to_bfloat, filled up to whole pairs. NULL: BF16 weights
      * multiply activations as they are, with plain C's bits. */
     void (*to_bfloats)(uint16_t *bfloats, const float *x, int n_cols);
-    /* x[n] as halves. */
+    /* x[n] as halves, and back. */
     void (*to_halves)(uint16_t *out, const float *x, int n);
+    void (*from_halves)(float *out, const uint16_t *halves, int n);
     void (*norm)(const struct locus_norm *norm, float *out, const float *x, int n);
     /* out[n] = activation(gate[n]), times up[n] unless up is NULL; out may be gate, not up. */
     void (*activate)(enum locus_activation kind, float *out, const float *gate, const float *up,

@@ -65,6 +65,7 @@ const struct locus_kernels locus_kernels_neon = {
     .matmul = matmul,
     .quantize = quantize,
     .to_halves = to_halves,
+    .from_halves = from_halves,
     .norm = norm,
     .activate = activate,
     .scores = scores,

@@ -68,7 +68,7 @@ static size_t pack_dwords(uint32_t *out, const unsigned char *const rows[LOCUS_P
     for (size_t i = 0; i < n; i += STRIP_DWORDS) {
         for (int r = 0; r < LOCUS_PANEL; r++)
             at[r] = rows[r] + 4 * i;
-        locus_transpose_dwords(out + i * LOCUS_PANEL, at,
+        locus_transpose_dwords(out + i * LOCUS_PANEL, at, LOCUS_PANEL,
                                n - i < STRIP_DWORDS ? (n - i) / 4 * 4 : STRIP_DWORDS);
     }
     return n / 4 * 4;
@@ -114,9 +114,9 @@ static size_t pack_columns(const struct locus_weight *weight, void *panel,
             at[r] = rows[r] + b * block_bytes + sizeof *scale;
         }
         if (is_q8)
-            locus_transpose_dwords((uint32_t *)(void *)q8[b].q, at, LOCUS_BLOCK / 4);
+            locus_transpose_dwords((uint32_t *)(void *)q8[b].q, at, LOCUS_PANEL, LOCUS_BLOCK / 4);
         else
-            locus_transpose_dwords((uint32_t *)(void *)q4[b].q, at, LOCUS_BLOCK / 8);
+            locus_transpose_dwords((uint32_t *)(void *)q4[b].q, at, LOCUS_PANEL, LOCUS_BLOCK / 8);
     }
     return cols;
 }

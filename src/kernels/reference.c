@@ -148,6 +148,12 @@ INLINE void load_keys(float *k, const void *panel, int head_dim, int d,
     }
 }
 
+static void from_halves(float *out, const uint16_t *halves, int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = locus_half_to_float(halves[i]);
+}
+
 static void scores(const struct locus_scores *op)
 {
     const size_t panel_bytes = locus_key_panel_bytes(op->format, op->head_dim);
@@ -206,6 +212,7 @@ const struct locus_kernels locus_kernels_reference = {
     .matmul = matmul,
     .quantize = quantize,
     .to_halves = to_halves,
+    .from_halves = from_halves,
     .norm = norm,
     .activate = activate,
     .scores = scores,

@@ -19,11 +19,11 @@ typedef uint16_t octet __attribute__((vector_size(16)));
 #define ZIP_OCTETS(a, b, ...) __builtin_shuffle(a, b, (octet){__VA_ARGS__})
 #endif
 
-/* out[i * 32 + r] = dword i of row r, for n dwords (a multiple of 4) of 32 rows. */
-static inline void locus_transpose_dwords(uint32_t *out,
-                                          const unsigned char *const rows[LOCUS_PANEL], size_t n)
+/* out[i * n_rows + r] = dword i of row r, for n dwords of n_rows rows, both multiples of 4. */
+static inline void locus_transpose_dwords(uint32_t *out, const unsigned char *const *rows,
+                                          size_t n_rows, size_t n)
 {
-    for (size_t r = 0; r < LOCUS_PANEL; r += 4)
+    for (size_t r = 0; r < n_rows; r += 4)
         for (size_t i = 0; i < n; i += 4) {
             quad a[4], b[4];
             for (int k = 0; k < 4; k++)
@@ -37,7 +37,7 @@ static inline void locus_transpose_dwords(uint32_t *out,
                 a[2 * k + 1] = ZIP_QUADS(b[k], b[k + 2], 2, 6, 3, 7);
             }
             for (int k = 0; k < 4; k++)
-                memcpy(out + (i + (size_t)k) * LOCUS_PANEL + r, &a[k], sizeof a[k]);
+                memcpy(out + (i + (size_t)k) * n_rows + r, &a[k], sizeof a[k]);
         }
 }
 
