@@ -38,6 +38,7 @@ struct locus_weight {
     enum locus_tensor_type type;
     int rows, cols;
     void *panels;
+    bool lent; /* the panels are someone else's to free */
 };
 
 /* Rows of a stored matrix, cols values each, that form a weight: row r of the weight is stored row
@@ -48,6 +49,9 @@ struct locus_row_source {
     /* OPTIONAL: rows that have been packed won't be read again; called by any thread. */
     void (*drop)(const void *context, const unsigned char *rows, size_t n_bytes);
     const void *context;
+    /* OPTIONAL: zeroed memory, aligned to 64 bytes, that the panels are to lie in; it stays the
+     * caller's. */
+    void *room;
 };
 
 static inline bool locus_is_quantised(enum locus_tensor_type type)

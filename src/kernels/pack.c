@@ -175,18 +175,21 @@ enum locus_status locus_weight_pack(struct locus_weight *weight, enum locus_tens
                                     int rows, int cols, struct locus_row_source source,
                                     int n_threads, locus_error *error)
 {
-    *weight = (struct locus_weight){.type = type, .rows = rows, .cols = cols};
-    weight->panels =
-        locus_aligned_zalloc((size_t)locus_weight_n_panels(weight), locus_panel_bytes(type, cols));
-    if (!weight->panels) return locus_fail_memory(error, locus_weight_bytes(weight));
-    locus_aligned_huge(weight->panels, locus_weight_bytes(weight));
+    *weight = (struct locus_weight){
+        .type = type, .rows = rows, .cols = cols, .panels = source.room, .lent = source.room};
+    if (!source.room) {
+        weight->panels = locus_aligned_zalloc((size_t)locus_weight_n_panels(weight),
+                                              locus_panel_bytes(type, cols));
+        if (!weight->panels) return locus_fail_memory(error, locus_weight_bytes(weight));
+        locus_aligned_huge(weight->panels, locus_weight_bytes(weight));
+    }
     locus_threads_run(n_threads, pack_groups, &(struct packing){weight, source, 0});
     return LOCUS_OK;
 }
 
 void locus_weight_free(struct locus_weight *weight)
 {
-    locus_aligned_free(weight->panels);
+    if (!weight->lent) locus_aligned_free(weight->panels);
     *weight = (struct locus_weight){0};
 }
 

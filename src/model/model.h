@@ -100,6 +100,7 @@ struct locus_model {
     struct locus_norm_weights embedding_norm, output_norm;
     struct locus_linear head;   /* [n_vocab, n_embd]; absent: tied to the embedding */
     struct locus_layer *layers; /* [n_layer] */
+    void *panels;               /* those of all weights, where they found room in it */
     struct locus_extra_tensor *extras;
     size_t n_extras;
     char name[128];

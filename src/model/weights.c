@@ -14,6 +14,7 @@ struct loading {
     bool *claimed; /* [n_tensors] */
     int n_threads;
     locus_error *error;
+    size_t room_bytes, room_used; /* of model->panels */
 };
 
 static const char *path_of(const struct loading *loading)
@@ -50,16 +51,55 @@ static void drop_rows(const void *context, const unsigned char *rows, size_t n_b
     locus_file_drop(file, (size_t)(rows - file->bytes), n_bytes);
 }
 
-/* n_rows of a stored matrix from row `first` on, whose pages are dropped as they are read. */
-static struct locus_row_source stored_rows(const struct loading *loading, const unsigned char *data,
-                                           int first, int n_rows)
+/* Room for the panels of all matrices side by side, so that large pages and the CPU's prefetching
+ * go on from one to the next. Where it can't be had, each is allocated by itself. */
+static void reserve_room(struct loading *loading)
 {
-    return (struct locus_row_source){.data = data,
-                                     .first = first,
-                                     .group = n_rows,
-                                     .stride = n_rows,
-                                     .drop = drop_rows,
-                                     .context = locus_checkpoint_file(loading->model->checkpoint)};
+    enum { MANY_ROWS = 256, SPLITS = 2, ALIGNMENT = 64 };
+    const struct locus_checkpoint *checkpoint = loading->model->checkpoint;
+    size_t total = 0;
+    for (size_t i = 0; i < locus_checkpoint_n_tensors(checkpoint); i++) {
+        const struct locus_tensor *tensor = locus_checkpoint_tensor_at(checkpoint, i);
+        const int64_t rows = tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
+        if (rows < MANY_ROWS || rows > INT_MAX || tensor->dims[0] > INT_MAX) continue;
+        /* Fused rows that are taken apart end in a panel each. */
+        size_t n_panels = (size_t)(rows - 1) / LOCUS_PANEL + 1 + SPLITS, n_bytes;
+        if (!locus_mul_size(n_panels, locus_panel_bytes(tensor->type, (int)tensor->dims[0]),
+                            &n_bytes) ||
+            n_bytes > SIZE_MAX / 4 - total)
+            return;
+        total += n_bytes + (SPLITS + 1) * ALIGNMENT;
+    }
+    if (!total || !(loading->model->panels = locus_aligned_zalloc(total, 1))) return;
+    locus_aligned_huge(loading->model->panels, total);
+    loading->room_bytes = total;
+}
+
+/* Memory for the panels of a matrix; NULL: none is left. */
+static void *take_room(struct loading *loading, enum locus_tensor_type type, int rows, int cols)
+{
+    enum { ALIGNMENT = 64 };
+    const struct locus_weight weight = {.type = type, .rows = rows, .cols = cols};
+    const size_t n_bytes = (locus_weight_bytes(&weight) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (n_bytes > loading->room_bytes - loading->room_used) return NULL;
+    char *room = (char *)loading->model->panels + loading->room_used;
+    loading->room_used += n_bytes;
+    return room;
+}
+
+/* n_rows of a stored matrix from row `first` on, whose pages are dropped as they are read. */
+static struct locus_row_source stored_rows(struct loading *loading,
+                                           const struct locus_tensor *tensor, int first, int n_rows)
+{
+    return (struct locus_row_source){
+        .data = tensor->data,
+        .first = first,
+        .group = n_rows,
+        .stride = n_rows,
+        .drop = drop_rows,
+        .context = locus_checkpoint_file(loading->model->checkpoint),
+        .room = take_room(loading, tensor->type, n_rows, (int)tensor->dims[0]),
+    };
 }
 
 /* All pages of a tensor: those between two runs of rows, too, which packing had to leave. */
@@ -123,7 +163,7 @@ static enum locus_status load_linear(struct loading *loading, const char *prefix
     enum locus_status status = claim(loading, name, rows, cols, needed, &tensor);
     if (status || !tensor) return status;
     status = locus_weight_pack(&linear->weight, tensor->type, rows, cols,
-                               stored_rows(loading, tensor->data, 0, rows),
+                               stored_rows(loading, tensor, 0, rows),
                                pack_threads(loading, rows, cols), loading->error);
     if (status) return status;
     drop_pages(loading, tensor);
@@ -149,7 +189,7 @@ static enum locus_status load_fused(struct loading *loading, int index, struct l
     for (int part = 0, first = 0, n; part < 3 && !status; part++, first += n) {
         n = part ? kv_rows : q_rows;
         status = locus_weight_pack(&parts[part]->weight, tensor->type, n, config->n_embd,
-                                   stored_rows(loading, tensor->data, first, n),
+                                   stored_rows(loading, tensor, first, n),
                                    pack_threads(loading, n, config->n_embd), loading->error);
         if (status || !bias) continue;
         parts[part]->bias = locus_aligned_zalloc((size_t)n, sizeof *bias);
@@ -270,9 +310,12 @@ static enum locus_status load_all(struct loading *loading)
 enum locus_status locus_model_load_weights(struct locus_model *model, locus_error *error)
 {
     size_t n = locus_checkpoint_n_tensors(model->checkpoint);
-    struct loading loading = {model, calloc(n ? n : 1, sizeof(bool)), locus_threads_default(),
-                              error};
+    struct loading loading = {.model = model,
+                              .claimed = calloc(n ? n : 1, sizeof(bool)),
+                              .n_threads = locus_threads_default(),
+                              .error = error};
     if (!loading.claimed) return locus_fail_memory(error, n);
+    reserve_room(&loading);
     enum locus_status status = load_all(&loading);
     free(loading.claimed);
     return status;
@@ -309,4 +352,5 @@ void locus_model_free_weights(struct locus_model *model)
     for (size_t i = 0; i < model->n_extras; i++)
         locus_aligned_free(model->extras[i].values);
     free(model->extras);
+    locus_aligned_free(model->panels);
 }
