@@ -48,7 +48,7 @@ double locus_kl_divergence(const float *reference, const float *model, int n_voc
         model_sum += exp((double)model[i] - model_max);
         if (share > 0) gap += share * ((double)reference[i] - (double)model[i]);
     }
-    const double kl = gap / sum - ((max + log(sum)) - (model_max + log(model_sum)));
+    const double kl = gap / sum - (max - model_max) - log(sum / model_sum);
     return kl < 0 ? 0 : kl; /* rounding; NaN stays */
 }
 
