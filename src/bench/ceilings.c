@@ -44,21 +44,54 @@ static double best_time(struct work *work, int n_threads)
     return best;
 }
 
-static uint64_t read_share(const struct work *work, int thread, int n_threads)
+/* Words [first, end) of a thread, in whole steps of READ_WORDS. */
+enum { READ_WORDS = 64, READ_AHEAD = 256 /* words */ };
+
+static void share_words(const struct work *work, int thread, int n_threads, size_t *first,
+                        size_t *end)
 {
-    size_t first = work->n_words / 32 * (size_t)thread / (size_t)n_threads * 32;
-    size_t end = work->n_words / 32 * (size_t)(thread + 1) / (size_t)n_threads * 32;
-    uint64_t sums[32] = {0};
-    for (size_t i = first; i < end; i += 32)
-        for (size_t j = 0; j < 32; j++)
+    const size_t n_steps = work->n_words / READ_WORDS;
+    *first = n_steps * (size_t)thread / (size_t)n_threads * READ_WORDS;
+    *end = n_steps * (size_t)(thread + 1) / (size_t)n_threads * READ_WORDS;
+}
+
+static uint64_t read_baseline(const struct work *work, int thread, int n_threads)
+{
+    size_t first, end;
+    uint64_t sums[16] = {0};
+    share_words(work, thread, n_threads, &first, &end);
+    for (size_t i = first; i < end; i += 16) {
+        __builtin_prefetch(work->block + i + READ_AHEAD);
+        __builtin_prefetch(work->block + i + READ_AHEAD + 8);
+        for (size_t j = 0; j < 16; j++)
             sums[j] ^= work->block[i + j];
-    for (int j = 1; j < 32; j++)
+    }
+    for (int j = 1; j < 16; j++)
         sums[0] ^= sums[j];
     return sums[0];
 }
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+__attribute__((target("avx512f"))) static uint64_t read_avx512(const struct work *work, int thread,
+                                                               int n_threads)
+{
+    size_t first, end;
+    __m512i sums[8];
+    share_words(work, thread, n_threads, &first, &end);
+    for (int j = 0; j < 8; j++)
+        sums[j] = _mm512_setzero_si512();
+    for (size_t i = first; i < end; i += READ_WORDS)
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) {
+            __builtin_prefetch(work->block + i + READ_AHEAD + 8 * j);
+            sums[j] = _mm512_xor_si512(sums[j], _mm512_loadu_si512(work->block + i + 8 * j));
+        }
+    for (int j = 1; j < 8; j++)
+        sums[0] = _mm512_xor_si512(sums[0], sums[j]);
+    return (uint64_t)_mm512_reduce_or_epi64(sums[0]);
+}
 
 __attribute__((target("avx512f"))) static uint64_t f32_avx512(const struct work *work, int thread,
                                                               int n_threads)
@@ -196,8 +229,12 @@ enum locus_status locus_ceilings_measure(struct locus_ceilings *ceilings, size_t
     struct work work = {.block = block, .n_words = n_bytes / 8, .sinks = sinks};
     enum locus_status status = LOCUS_OK;
     if (block && sinks) {
-        memset(block, 1, n_bytes); /* untouched pages would all be the same one */
-        work.loop = read_share;
+        locus_aligned_huge(block, n_bytes); /* as weights lie */
+        memset(block, 1, n_bytes);          /* untouched pages would all be the same one */
+        work.loop = read_baseline;
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("avx512f")) work.loop = read_avx512;
+#endif
         ceilings->read_gb_per_second = (double)n_bytes / best_time(&work, n_threads) / 1e9;
         measure_compute(ceilings, &work, n_threads);
     } else {
