@@ -9,35 +9,33 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
-#include "position/lanes.h"
+#include "kernels/kernels.h"
 #include "position/registry.h"
 #include "position/sigmoid.h"
 #include "position/tensors.h"
 
 enum gate { RESET, UPDATE, NEW, N_GATES };
 
+enum { ROWS = 48 }; /* tokens whose products with W_i share a reading of it */
+
 struct gru {
-    int n_embd, n_panels;           /* panels: of LOCUS_LANES outputs a gate */
-    const float *bias_ih, *bias_hh; /* [N_GATES, n_embd]; the model's */
-    float *panels_ih, *panels_hh;   /* [n_panels, N_GATES, n_embd, LOCUS_LANES] */
+    int n_embd;
+    const struct locus_kernels *kernels; /* which ones changes no bit */
+    struct locus_weight ih, hh;          /* [N_GATES * n_embd, n_embd] */
+    const float *bias_ih, *bias_hh;      /* [N_GATES * n_embd]; the model's */
+    float *in,
+        *hidden; /* scratch of embed, which one thread calls: [ROWS, N_GATES * n_embd], one row */
 };
 
 /* ---- set-up ------------------------------------------------------------------------------- */
 
-/* weight[N_GATES * n_embd, n_embd] as panels; outputs past n_embd are zeros. */
-static float *make_panels(const struct gru *gru, const float *weight)
+static enum locus_status pack(const struct gru *gru, struct locus_weight *weight,
+                              const float *values, locus_error *error)
 {
-    size_t n = (size_t)gru->n_embd, n_panels = (size_t)gru->n_panels;
-    float *panels = locus_aligned_zalloc(n_panels * N_GATES, n * LOCUS_LANES * sizeof(float));
-    for (size_t output = 0; panels && output < n; output++)
-        for (size_t gate = 0; gate < N_GATES; gate++) {
-            const float *row = weight + (gate * n + output) * n;
-            float *out = panels + (output / LOCUS_LANES * N_GATES + gate) * n * LOCUS_LANES +
-                         output % LOCUS_LANES;
-            for (size_t c = 0; c < n; c++)
-                out[c * LOCUS_LANES] = row[c];
-        }
-    return panels;
+    const int rows = N_GATES * gru->n_embd;
+    const struct locus_row_source source = {
+        .data = (const unsigned char *)values, .group = rows, .stride = rows};
+    return locus_weight_pack(weight, LOCUS_F32, rows, gru->n_embd, source, 1, error);
 }
 
 static enum locus_status init_gru(void **state, const struct locus_position_env *env,
@@ -52,7 +50,7 @@ static enum locus_status init_gru(void **state, const struct locus_position_env 
     if (!gru) return locus_fail_memory(error, sizeof *gru);
     *state = gru;
     gru->n_embd = n;
-    gru->n_panels = (n - 1) / LOCUS_LANES + 1;
+    gru->kernels = locus_kernels_find(NULL, NULL);
     if ((status = locus_tensor_find(&query, "position_gru.weight_ih", N_GATES * n, n, &weight_ih,
                                     NULL, error)) ||
         (status = locus_tensor_find(&query, "position_gru.weight_hh", N_GATES * n, n, &weight_hh,
@@ -62,19 +60,23 @@ static enum locus_status init_gru(void **state, const struct locus_position_env 
         (status = locus_tensor_find(&query, "position_gru.bias_hh", 1, N_GATES * n, &gru->bias_hh,
                                     NULL, error)))
         return status;
-    gru->panels_ih = make_panels(gru, weight_ih);
-    gru->panels_hh = make_panels(gru, weight_hh);
-    if (!gru->panels_ih || !gru->panels_hh)
-        return locus_fail_memory(error, 2 * N_GATES * (size_t)n * (size_t)n * sizeof(float));
-    return LOCUS_OK;
+    if ((status = pack(gru, &gru->ih, weight_ih, error)) ||
+        (status = pack(gru, &gru->hh, weight_hh, error)))
+        return status;
+    const size_t row_bytes = N_GATES * (size_t)n * sizeof(float);
+    gru->in = locus_aligned_zalloc(ROWS, row_bytes);
+    gru->hidden = locus_aligned_zalloc(1, row_bytes);
+    return gru->in && gru->hidden ? LOCUS_OK : locus_fail_memory(error, (ROWS + 1) * row_bytes);
 }
 
 static void free_gru(void *state)
 {
     struct gru *gru = state;
     if (gru) {
-        locus_aligned_free(gru->panels_ih);
-        locus_aligned_free(gru->panels_hh);
+        locus_weight_free(&gru->ih);
+        locus_weight_free(&gru->hh);
+        locus_aligned_free(gru->in);
+        locus_aligned_free(gru->hidden);
     }
     free(gru);
 }
@@ -87,32 +89,27 @@ static int row_floats(const void *state)
 
 /* ---- use ---------------------------------------------------------------------------------- */
 
-/* out[LOCUS_LANES] = W row + b of one gate and panel. */
-static void gate_input(const struct gru *gru, const float *panels, const float *biases, int panel,
-                       enum gate gate, const float *row, float *out)
+/* out[n, N_GATES * n_embd] = W rows + b. */
+static void multiply(const struct gru *gru, const struct locus_weight *weight, const float *bias,
+                     const float *rows, int n, float *out)
 {
-    size_t n = (size_t)gru->n_embd, first = (size_t)panel * LOCUS_LANES;
-    locus_dot_lanes(out, row, panels + ((size_t)panel * N_GATES + gate) * n * LOCUS_LANES,
-                    LOCUS_LANES, gru->n_embd);
-    for (size_t l = 0; l < LOCUS_LANES && first + l < n; l++)
-        out[l] += biases[(size_t)gate * n + first + l];
+    const struct locus_matmul op = {
+        .out = out, .in = {.x = rows}, .weight = weight, .bias = bias, .n = n};
+    gru->kernels->matmul(&op, 0, 1);
 }
 
-/* state[n_embd] from the token's vector and the state before it. */
-static void step(const struct gru *gru, const float *token, const float *before, float *after)
+/* after[n_embd], the state, from the one before it and the gates' products with both inputs. */
+static void step(const struct gru *gru, const float *restrict in, const float *restrict before,
+                 float *restrict after)
 {
-    float in[N_GATES][LOCUS_LANES], hidden[N_GATES][LOCUS_LANES];
-    for (int panel = 0; panel < gru->n_panels; panel++) {
-        for (enum gate gate = RESET; gate < N_GATES; gate++) {
-            gate_input(gru, gru->panels_ih, gru->bias_ih, panel, gate, token, in[gate]);
-            gate_input(gru, gru->panels_hh, gru->bias_hh, panel, gate, before, hidden[gate]);
-        }
-        for (int l = 0, c = panel * LOCUS_LANES; l < LOCUS_LANES && c < gru->n_embd; l++, c++) {
-            float r = locus_sigmoid(in[RESET][l] + hidden[RESET][l]);
-            float z = locus_sigmoid(in[UPDATE][l] + hidden[UPDATE][l]);
-            float n = locus_gate_tanh(in[NEW][l] + r * hidden[NEW][l]);
-            after[c] = (1 - z) * n + z * before[c];
-        }
+    const int n_embd = gru->n_embd;
+    const float *restrict hidden = gru->hidden;
+    multiply(gru, &gru->hh, gru->bias_hh, before, 1, gru->hidden);
+    for (int c = 0; c < n_embd; c++) {
+        float r = locus_sigmoid(in[c] + hidden[c]);
+        float z = locus_sigmoid(in[n_embd + c] + hidden[n_embd + c]);
+        float n = locus_gate_tanh(in[2 * n_embd + c] + r * hidden[2 * n_embd + c]);
+        after[c] = (1 - z) * n + z * before[c];
     }
 }
 
@@ -120,12 +117,16 @@ static void embed(const void *state, const int32_t *tokens, float *x, int first_
                   float *kept)
 {
     const struct gru *gru = state;
-    size_t n_embd = (size_t)gru->n_embd;
+    const size_t n_embd = (size_t)gru->n_embd;
     (void)tokens, (void)first_position;
-    for (int i = 0; i < n; i++, x += n_embd, kept += n_embd) {
-        step(gru, x, kept - n_embd, kept);
-        for (size_t c = 0; c < n_embd; c++)
-            x[c] += kept[c];
+    for (int first = 0; first < n; first += ROWS) {
+        const int rows = n - first < ROWS ? n - first : ROWS;
+        multiply(gru, &gru->ih, gru->bias_ih, x, rows, gru->in);
+        for (int i = 0; i < rows; i++, x += n_embd, kept += n_embd) {
+            step(gru, gru->in + (size_t)i * N_GATES * n_embd, kept - n_embd, kept);
+            for (size_t c = 0; c < n_embd; c++)
+                x[c] += kept[c];
+        }
     }
 }
 
