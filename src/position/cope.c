@@ -78,17 +78,25 @@ static enum locus_status init_cope(void **state, const struct locus_position_env
     return status;
 }
 
-/* positions[n]: each key's, at most `last`. */
-static void count(float *restrict positions, const float *restrict scores, int n, float scale,
-                  float last)
+/* Keys' positions, at most `last`, from the query backwards. All keys before the one returned are
+ * at `last`, and their gates aren't worked out. */
+static int count(float *restrict positions, const float *restrict scores, int n, float scale,
+                 float last)
 {
-    for (int j = 0; j < n; j++)
-        positions[j] = locus_sigmoid(scores[j] * scale);
+    enum { PART = 64 };
     float sum = 0;
-    for (int j = n - 1; j >= 0; j--) {
-        sum += positions[j];
-        positions[j] = sum < last ? sum : last;
+    int start = n;
+    while (start > 0 && sum < last) {
+        const int end = start;
+        start = end > PART ? end - PART : 0;
+        for (int j = start; j < end; j++)
+            positions[j] = locus_sigmoid(scores[j] * scale);
+        for (int j = end - 1; j >= start; j--) {
+            sum += positions[j];
+            positions[j] = sum < last ? sum : last;
+        }
     }
+    return start;
 }
 
 /* products[n] of q[head_dim] and the first n embeddings. */
@@ -104,6 +112,15 @@ static void multiply(float *restrict products, const float *restrict q,
     }
 }
 
+/* The product at a position between two whole ones. */
+static float product_at(const float *products, float position)
+{
+    int below = (int)position;
+    float w = position - (float)below;
+    float above = products[w > 0 ? below + 1 : below];
+    return (1 - w) * products[below] + w * above;
+}
+
 /* n_k is all the row sees, in order. */
 static void bias(const void *state, int layer_index, int head, const float *q, int q_position,
                  int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
@@ -112,17 +129,17 @@ static void bias(const void *state, int layer_index, int head, const float *q, i
     const struct cope_layer *layer = &cope->layers[layer_index];
     float *positions = scratch, *products = scratch + n_k;
     (void)head, (void)q_position, (void)k_first, (void)k_positions;
-    count(positions, scores, n_k, cope->gate_scale, (float)(layer->n_positions - 1));
+    const float last = (float)(layer->n_positions - 1);
+    const int first = count(positions, scores, n_k, cope->gate_scale, last);
     /* The first key's position is the largest. */
-    int most = (int)positions[0] + 2;
+    const int most = (int)(first > 0 ? last : positions[0]) + 2;
     multiply(products, q, layer, most < layer->n_positions ? most : layer->n_positions,
              cope->head_dim);
-    for (int j = 0; j < n_k; j++) {
-        int below = (int)positions[j];
-        float w = positions[j] - (float)below;
-        float above = products[w > 0 ? below + 1 : below];
-        scores[j] += (1 - w) * products[below] + w * above;
-    }
+    for (int j = first; j < n_k; j++)
+        scores[j] += product_at(products, positions[j]);
+    const float far = first > 0 ? product_at(products, last) : 0;
+    for (int j = 0; j < first; j++)
+        scores[j] += far;
 }
 
 static size_t scratch_floats(const void *state, int n_k)
