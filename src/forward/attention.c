@@ -58,13 +58,21 @@ static int group_size(const struct locus_session *session)
     return session->model->config.n_head / session->model->config.n_head_kv;
 }
 
-/* Keys that depend on their reader are rotated once for all heads of a row; whole rows of scores
- * are kept for one query at a time. */
+/* Slots that all the keys of a session take. */
+static int whole_segment(const struct locus_session *session)
+{
+    return (session->capacity - 1) / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK + LOCUS_KEY_BLOCK;
+}
+
+/* Keys that depend on their reader are rotated once for all heads of a row; of whole rows of scores
+ * there are as many as stay in the cache. */
 static int unit_queries(const struct locus_session *session)
 {
+    enum { WHOLE_ROWS = 12, SCORES = 64 * 1024 };
     if (session->per_row_keys) return session->model->config.n_head;
-    if (session->position.spec.scheme->whole_row) return 1;
-    return UNIT_QUERIES;
+    if (!session->position.spec.scheme->whole_row) return UNIT_QUERIES;
+    const int fitting = SCORES / whole_segment(session);
+    return fitting < 1 ? 1 : fitting < WHOLE_ROWS ? fitting : WHOLE_ROWS;
 }
 
 static struct scratch lay_out(const struct locus_session *session, float *base, size_t *used)
@@ -74,9 +82,7 @@ static struct scratch lay_out(const struct locus_session *session, float *base, 
     const size_t block =
         session->per_row_keys ? LOCUS_KEY_BLOCK * (size_t)config->n_head_kv * head_dim : 0;
     struct scratch scratch = {.n_queries = unit_queries(session), .segment = LOCUS_KEY_BLOCK};
-    if (session->position.spec.scheme->whole_row)
-        scratch.segment =
-            (session->capacity - 1) / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK + LOCUS_KEY_BLOCK;
+    if (session->position.spec.scheme->whole_row) scratch.segment = whole_segment(session);
     const size_t n = (size_t)scratch.n_queries;
     scratch.q = take(base, used, n * head_dim);
     scratch.scores = take(base, used, n * (size_t)scratch.segment);
