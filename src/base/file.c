@@ -130,7 +130,7 @@ static void release(struct locus_output_file *output)
 
 enum locus_status locus_output_commit(struct locus_output_file *output, locus_error *error)
 {
-    const bool renames = output->temporary[0] != '\0';
+    const bool renames = output->temporary && output->temporary[0];
     int failed = fflush(output->stream) ? errno : 0;
     if (!failed && renames && fsync(fileno(output->stream))) failed = errno;
     if (fclose(output->stream) && !failed) failed = errno;
