@@ -8,7 +8,7 @@ enum { BLOCK_PANELS = LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL };
 
 enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error)
 {
-    size_t n_stores = (size_t)cache->n_layer * (size_t)cache->n_head_kv, n_blocks, n_slots;
+    size_t n_stores = (size_t)cache->n_layer * (size_t)cache->n_head_kv, n_blocks, n_slots = 0;
     size_t panel_bytes = locus_key_panel_bytes(cache->format, cache->head_dim);
     cache->value_row_bytes = locus_value_row_bytes(cache->format, cache->head_dim);
     if (cache->key_rows) panel_bytes = LOCUS_KEY_PANEL * cache->value_row_bytes;
@@ -18,9 +18,13 @@ enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_er
     for (int store = 0; !failed && store < (far ? 2 : 1); store++) {
         cache->keys[store] = locus_aligned_zalloc(n_blocks * BLOCK_PANELS, panel_bytes);
         failed = !cache->keys[store];
+        if (!failed) locus_aligned_huge(cache->keys[store], n_blocks * BLOCK_PANELS * panel_bytes);
     }
     if (!failed) cache->values = locus_aligned_zalloc(n_slots, cache->value_row_bytes);
-    if (cache->values) return LOCUS_OK;
+    if (cache->values) {
+        locus_aligned_huge(cache->values, n_slots * cache->value_row_bytes);
+        return LOCUS_OK;
+    }
     locus_cache_free(cache);
     return locus_fail(error, LOCUS_ERROR_MEMORY,
                       "out of memory: a cache of %lld positions in %d layers could not be had",

@@ -56,6 +56,10 @@ INLINE void score_tile(enum locus_cache_format format, const struct locus_scores
         chains[c] = vec_set(0);
     for (int d = 0; d < op->head_dim; d++) {
         vec k[MAX_CHAINS];
+        if (n_rows == 1) /* the same place of the panels that come next */
+            for (int p = 0; p < n_panels; p++)
+                __builtin_prefetch(keys + (size_t)(n_panels + p) * panel_bytes +
+                                   (size_t)d * (panel_bytes / (size_t)op->head_dim));
         for (int v = 0; v < n_vecs; v++)
             k[v] = key_lanes(format, keys + (size_t)(v / KEY_VECS) * panel_bytes, op->head_dim, d,
                              v % KEY_VECS);
@@ -186,6 +190,9 @@ INLINE void mix_tile(enum locus_cache_format format, const struct locus_mixing *
     for (int j = first; j < end; j++) {
         const char *values = value_row(format, op, j);
         vec lanes[MAX_CHAINS];
+        if (n_rows == 1 && d == 0) /* the row that has this place in the next block */
+            for (size_t at = 0; at < locus_value_row_bytes(format, op->head_dim); at += 64)
+                __builtin_prefetch(value_row(format, op, j + LOCUS_MIX_KEYS) + at);
         for (int v = 0; v < n_vecs; v++)
             lanes[v] = value_lanes(format, values, op->head_dim, d + v * VEC_LANES);
         for (int t = 0; t < n_rows; t++) {
