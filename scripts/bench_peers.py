@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import shlex
 import statistics
@@ -114,20 +115,27 @@ def run_json(command: list[str]) -> Any:
         raise RunError("printed no JSON") from None
 
 
+def speed_of(value: object) -> float:
+    """Tokens a second, as a program printed them."""
+    if not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise RunError(f"printed the speed {value!r}, expected a number above 0")
+    return value
+
+
 def measure(engine: Engine, rates: Rates, command: list[str], options: list[str]) -> None:
     """Adds one round to `rates`."""
     if engine.is_locus:
         out = run_json([*command, "bench", *options, "-r", "1", "--json"])
         for kind in KINDS:
-            speed = out[kind]["tokens_per_second"]["median"]
+            speed = speed_of(out[kind]["tokens_per_second"]["median"])
             fraction = out[kind]["fraction_of_ceiling"]
             getattr(rates, kind).append(speed)
             if fraction:
                 getattr(rates, f"{kind}_ceiling").append(speed / fraction)
         return
     out = run_json([*command, *options, "-r", "1", "-o", "json"])
-    rates.prompt.append(next(row["avg_ts"] for row in out if row["n_gen"] == 0))
-    rates.generation.append(next(row["avg_ts"] for row in out if row["n_prompt"] == 0))
+    rates.prompt.append(speed_of(next(row["avg_ts"] for row in out if row["n_gen"] == 0)))
+    rates.generation.append(speed_of(next(row["avg_ts"] for row in out if row["n_prompt"] == 0)))
 
 
 def measure_all(
@@ -282,6 +290,17 @@ def gather(args: argparse.Namespace) -> list[Engine]:
     return list(engines.values())
 
 
+def write_json(path: Path, everything: list[Measured]) -> bool:
+    """Writes what is measured so far; says so where it can't."""
+    rows = [asdict(m) | {"model": str(m.model)} for m in everything]
+    try:
+        path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        print(f"bench_peers.py: error: {path}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
+
+
 def main() -> int:
     parser = make_parser()
     args = parser.parse_args()
@@ -291,16 +310,19 @@ def main() -> int:
     for model in args.models:
         if not model.is_file():
             parser.error(f"{model}: no such file")
+    if args.json is not None and (args.json.is_dir() or not args.json.parent.is_dir()):
+        parser.error(f"--json {args.json}: expected a file in a folder that exists")
     everything: list[Measured] = []
+    failed = False
     for threads in args.threads:
         for model in args.models:
             print(f"{model.name}, {threads} threads ...", file=sys.stderr)
             everything.append(measure_all(engines, model, threads, args))
-            if args.json is not None:
-                rows = [asdict(m) | {"model": str(m.model)} for m in everything]
-                args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            if args.json is not None and not write_json(args.json, everything):
+                args.json = None
+                failed = True
         print(table(everything[-len(args.models) :], "locus", args), flush=True)
-    return 1 if any(m.error("locus") for m in everything) else 0
+    return 1 if failed or any(m.error("locus") for m in everything) else 0
 
 
 if __name__ == "__main__":

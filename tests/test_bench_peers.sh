@@ -40,6 +40,12 @@ EOF
 stub other <<'EOF'
 echo '{"unlike": "a benchmark"}'
 EOF
+stub nonsense <<'EOF'
+echo '[{"n_prompt": 512, "n_gen": 0, "avg_ts": "fast"}, {"n_prompt": 0, "n_gen": 64, "avg_ts": 0}]'
+EOF
+stub endless <<'EOF'
+echo '[{"n_prompt": 512, "n_gen": 0, "avg_ts": 7}, {"n_prompt": 0, "n_gen": 64, "avg_ts": NaN}]'
+EOF
 
 touch "$folder"/{small-f32,small-q8_0,large-f32}.gguf
 # bench ARGUMENT...: the script, as `run` runs the program.
@@ -88,6 +94,16 @@ check "without locus it fails" done_with 1
 check "but measures" prints '^\| A, small \| 200 \|'
 bench "${small[@]}" -t 1 -r 1 --prefix 'env TRIED=1'
 check "run by another program" prints '^\| locus, small \| 100 \|'
+bench "${small[@]}" -t 1 -r 1 --peer "A=$folder/nonsense" --peer "B=$folder/endless"
+check "speeds that are none" done_with 0
+check "are shown" prints "^\\[1\\] A: printed the speed 'fast', expected a number above 0\$"
+check "not a number is none" prints '^\[2\] B: printed the speed nan, expected a number above 0$'
+bench "${small[@]}" -t 1 -r 1 --json /dev/full
+check "measurements on a full disk" eval 'done_with 1 && says "/dev/full: No space left"'
+check "the table is there" prints '^\| locus, small \| 100 \|'
+bench "${small[@]}" --json "$folder/none/all.json"
+check "measurements in no folder" done_with 2
+check "are refused before the run" is "$(wc -l <"$folder/calls")" 0
 bench "${small[@]}" -r 0
 check "no rounds" done_with 2
 bench -m "$folder/none.gguf"
