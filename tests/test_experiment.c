@@ -461,6 +461,26 @@ START_TEST(a_file_of_something_else_is_not_resumed_and_stays)
 }
 END_TEST
 
+START_TEST(a_row_whose_result_is_no_number_is_not_resumed)
+{
+    static const char *const results[] = {"abc", "2.5x", "nan"};
+    const char *path = testing_temporary("odd.csv");
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        struct locus_row row = make_row("none", 16, 2.5);
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_NLL, results[i]));
+        write_rows(path, false, &row, 1);
+        struct locus_csv csv;
+        locus_error error;
+        char expected[64];
+        ck_assert_int_eq(locus_csv_open(&csv, path, true, &error), LOCUS_ERROR_FORMAT);
+        snprintf(expected, sizeof expected, "odd.csv: line 2: nll is '%s', no number", results[i]);
+        ck_assert_msg(strstr(error.message, expected) != NULL, "%s", error.message);
+        locus_csv_close(&csv);
+        locus_row_free(&row);
+    }
+}
+END_TEST
+
 START_TEST(pooled_rows_average_over_all_tokens)
 {
     struct locus_row a = make_row("none", 16, 1), b = make_row("none", 16, 2), pooled;
@@ -528,6 +548,7 @@ int main(void)
     tcase_add_test(rows, a_file_cut_anywhere_is_taken_up_again);
     tcase_add_test(rows, a_file_that_another_run_writes_is_left_alone);
     tcase_add_test(rows, a_file_of_something_else_is_not_resumed_and_stays);
+    tcase_add_test(rows, a_row_whose_result_is_no_number_is_not_resumed);
     tcase_add_test(rows, pooled_rows_average_over_all_tokens);
     tcase_add_test(rows, sha256_gives_the_standards_digests);
     suite_add_tcase(suite, protocols);

@@ -127,6 +127,41 @@ static enum locus_status add_found(struct locus_csv *csv, const struct locus_row
     return LOCUS_OK;
 }
 
+static bool is_setting(int column)
+{
+    switch (column) {
+    case LOCUS_COLUMN_NLL:
+    case LOCUS_COLUMN_PERPLEXITY:
+    case LOCUS_COLUMN_STANDARD_ERROR:
+    case LOCUS_COLUMN_BITS_PER_BYTE:
+    case LOCUS_COLUMN_ACCURACY:
+    case LOCUS_COLUMN_THREADS:
+    case LOCUS_COLUMN_SECONDS:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Whether a cell is empty or, all of it, a number. */
+static bool is_number(const char *cell)
+{
+    if (!cell) return true;
+    char *end;
+    double value = strtod(cell, &end);
+    return *end == '\0' && !isnan(value);
+}
+
+/* The first of a row's columns of results that holds no number, or LOCUS_N_COLUMNS. Settings are
+ * compared as text: one that is none fits no run. */
+static enum locus_column find_no_number(const struct locus_row *row)
+{
+    enum locus_column i = 0;
+    while (i < LOCUS_N_COLUMNS && (is_setting(i) || is_number(row->cells[i])))
+        i++;
+    return i;
+}
+
 /* Reads the rows that bytes[n_bytes] hold after the header. */
 static enum locus_status read_rows(struct locus_csv *csv, const char *bytes, size_t n_bytes,
                                    locus_error *error)
@@ -138,7 +173,12 @@ static enum locus_status read_rows(struct locus_csv *csv, const char *bytes, siz
         if (!parse_row(&row, line, newline))
             return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: line %d is not a row of %d cells",
                               csv->path, number, LOCUS_N_COLUMNS);
-        enum locus_status status = add_found(csv, &row, error);
+        enum locus_column odd = find_no_number(&row);
+        enum locus_status status =
+            odd == LOCUS_N_COLUMNS
+                ? add_found(csv, &row, error)
+                : locus_fail(error, LOCUS_ERROR_FORMAT, "%s: line %d: %s is '%.40s', no number",
+                             csv->path, number, locus_column_name(odd), row.cells[odd]);
         if (status) {
             locus_row_free(&row);
             return status;
@@ -210,22 +250,6 @@ enum locus_status locus_csv_add(struct locus_csv *csv, const struct locus_row *r
     enum locus_status status = append(csv, &line, error);
     locus_buffer_free(&line);
     return status;
-}
-
-static bool is_setting(int column)
-{
-    switch (column) {
-    case LOCUS_COLUMN_NLL:
-    case LOCUS_COLUMN_PERPLEXITY:
-    case LOCUS_COLUMN_STANDARD_ERROR:
-    case LOCUS_COLUMN_BITS_PER_BYTE:
-    case LOCUS_COLUMN_ACCURACY:
-    case LOCUS_COLUMN_THREADS:
-    case LOCUS_COLUMN_SECONDS:
-        return false;
-    default:
-        return true;
-    }
 }
 
 static bool same_setting(const struct locus_row *a, const struct locus_row *b)
