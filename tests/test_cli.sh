@@ -127,6 +127,9 @@ check "a word where a number belongs" refuses 2 'base is .x.; expected' generate
 check "a wrong choice" refuses 2 'expected one of half' generate -P rope:pairs=both
 check "a key twice" refuses 2 'given twice' generate -P rope:base=2,base=3
 check "an empty SPEC" refuses 2 'no scheme is named' generate -P ''
+check "bench refuses as others do" refuses 2 "'alibo'.*nearest is 'alibi'" bench -P alibo
+check "a context that bench can't do with" refuses 2 'is 4, less than the 10 positions needed' \
+    bench -c 4 -p 8 -n 2 -d 2
 
 # ---- tokenize ----------------------------------------------------------------------------------
 

@@ -224,6 +224,10 @@ cp "$text" "$folder/notes.txt"
 check "a file that is no CSV" refuses 1 'not the header of results' \
     extrapolate "${base[@]}" -f "$text" --resume --csv "$folder/notes.txt" --lengths 16
 check "is left alone" same "$folder/notes.txt" "$text"
+for option in --csv --json --png -f; do
+    check "$option without a name, before the run" refuses 2 "$option.*: found '', expected FILE" \
+        extrapolate "${base[@]}" -f "$text" "$option" ''
+done
 check "a CSV on a full disk" refuses 1 '/dev/full: write failed' \
     extrapolate "${base[@]}" -f "$text" --csv /dev/full --lengths 16
 check "heat maps in no folder, before the run" refuses 1 'none/x.png: cannot be written' \

@@ -91,7 +91,9 @@ enum locus_status locus_output_begin(struct locus_output_file *output, const cha
     memcpy(output->path, path, length + 1);
     struct stat info;
     int descriptor = -1;
-    if (!stat(path, &info) && S_ISDIR(info.st_mode))
+    if (length == 0)
+        errno = ENOENT; /* a temporary name would be one in the current folder */
+    else if (!stat(path, &info) && S_ISDIR(info.st_mode))
         errno = EISDIR; /* better known before the work than at the rename */
     else
         descriptor = is_special(path) ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC)

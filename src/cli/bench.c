@@ -91,9 +91,12 @@ static int open_session(struct bench *bench)
     int longest =
         options->n_prompt > options->n_generated ? options->n_prompt : options->n_generated;
     locus_session_params params = locus_session_options(&options->common);
+    if (params.n_context && params.n_context < options->n_depth + longest)
+        return locus_talk_usage("bench", "-c (--context) is %d, less than the %d positions needed",
+                                params.n_context, options->n_depth + longest);
     if (!params.n_context) params.n_context = options->n_depth + longest;
     bench->session = locus_session_create(bench->model, &params, &error);
-    return bench->session ? -1 : locus_talk_error("%s", error.message);
+    return bench->session ? -1 : locus_talk_refusal("bench", &error);
 }
 
 /* The peak is the model's own: read before the ceilings take memory for theirs. */

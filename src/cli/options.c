@@ -203,6 +203,11 @@ static int set_value(const char *command, const struct locus_option *option, con
                      void *values)
 {
     void *place = (char *)values + option->offset;
+    if (option->argument && strncmp(option->argument, "FILE", 4) == 0 && !*text) {
+        char name[64];
+        return locus_talk_usage(command, "%s: found '', expected %s", spell(option, name),
+                                option->argument);
+    }
     switch (option->type) {
     case LOCUS_OPTION_FLAG:
         *(bool *)place = true;
