@@ -202,20 +202,6 @@ wait "$victim" 2>/dev/null
 check "a killed sweep is taken up" succeeds "${sweep[@]}" --csv "$killed" --resume
 check "and ends like another" is "$(settled "$killed")" "$(settled "$csv")"
 
-mkdir "$folder/ended"
-for _ in $(seq 200); do cat "$text"; done >"$folder/long.txt"
-"$locus" perplexity "${base[@]}" -f "$folder/long.txt" --kernels reference --length 256 \
-    --logits "$folder/ended/l.npy" >"$out" 2>"$err" &
-victim=$!
-for _ in $(seq 100); do
-    compgen -G "$folder/ended/*" >/dev/null && break
-    sleep 0.05
-done
-kill -TERM "$victim"
-wait "$victim"
-check "a run that is told to end is interrupted" is "$?" 130
-check "and leaves no half of a file" is "$(ls -A "$folder/ended")" ''
-
 passkey=(extrapolate "${base[@]}" --task passkey --lengths '150,200' --trials 3 -q)
 check "passkey" succeeds "${passkey[@]}" --csv "$folder/p.csv" --png "$folder/p.png"
 check "a row a length and depth" rows "$folder/p.csv" 22

@@ -1,4 +1,4 @@
-/* SIGINT and SIGTERM: see interrupt.h. */
+/* SIGINT: see interrupt.h. */
 #include "cli/interrupt.h"
 
 #include <signal.h>
@@ -18,7 +18,6 @@ void locus_interrupt_watch(void)
     /* No SA_RESTART: a read that waits for the prompt ends too. */
     action.sa_flags = (int)SA_RESETHAND;
     sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
 }
 
 bool locus_interrupted(void)
