@@ -6,6 +6,14 @@
 
 enum { BLOCK_PANELS = LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL };
 
+/* Large pages behind all stores, unless the first token, which touches every store, would have much
+ * memory for them that may never be used. */
+static void ask_for_large_pages(void *block, size_t n_bytes, size_t n_stores)
+{
+    enum { LARGE_PAGE = 2 << 20, MOST = 192 << 20 }; /* bytes */
+    if (n_bytes <= MOST || n_stores <= MOST / LARGE_PAGE) locus_aligned_huge(block, n_bytes);
+}
+
 enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error)
 {
     size_t n_stores = (size_t)cache->n_layer * (size_t)cache->n_head_kv, n_blocks, n_slots = 0;
@@ -18,11 +26,13 @@ enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_er
     for (int store = 0; !failed && store < (far ? 2 : 1); store++) {
         cache->keys[store] = locus_aligned_zalloc(n_blocks * BLOCK_PANELS, panel_bytes);
         failed = !cache->keys[store];
-        if (!failed) locus_aligned_huge(cache->keys[store], n_blocks * BLOCK_PANELS * panel_bytes);
+        if (!failed)
+            ask_for_large_pages(cache->keys[store], n_blocks * BLOCK_PANELS * panel_bytes,
+                                n_stores);
     }
     if (!failed) cache->values = locus_aligned_zalloc(n_slots, cache->value_row_bytes);
     if (cache->values) {
-        locus_aligned_huge(cache->values, n_slots * cache->value_row_bytes);
+        ask_for_large_pages(cache->values, n_slots * cache->value_row_bytes, n_stores);
         return LOCUS_OK;
     }
     locus_cache_free(cache);
