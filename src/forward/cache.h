@@ -14,6 +14,9 @@
 
 enum { LOCUS_KEY_BLOCK = LOCUS_POSITION_BLOCK /* slots */ };
 
+_Static_assert((int)LOCUS_KEY_BLOCK == (int)LOCUS_MIX_KEYS, "the softmax takes in a block at once");
+_Static_assert((int)LOCUS_KEY_BLOCK % (int)LOCUS_KEY_PANEL == 0, "a block is whole panels");
+
 enum locus_key_store {
     LOCUS_KEYS,    /* rotated for their own positions, or as projected */
     LOCUS_FAR_KEYS /* the same keys at other positions */
@@ -24,7 +27,7 @@ struct locus_cache {
     enum locus_cache_format format;
     int n_layer, n_head_kv, head_dim;
     int n_pinned, n_blocks;
-    bool key_rows;                           /* LOCUS_KEYS are rows, not panels */
+    bool key_rows;                           /* keys are rows, not panels; none are far then */
     size_t key_panel_bytes, value_row_bytes; /* of 16 keys; of a value */
     unsigned char *keys[2]; /* [n_layer][n_head_kv][n_blocks * 4] panels; far ones may be NULL */
     unsigned char *values;  /* [n_layer][n_head_kv][n_blocks * 64] rows */
@@ -37,7 +40,7 @@ static inline int locus_cache_n_blocks(int n)
 }
 
 /* Allocates the stores; the shape (all that is not a pointer or a size in bytes) is the caller's
- * to fill in. `far`: keys are stored twice. */
+ * to fill in. `far`: keys are stored twice; not with key_rows. */
 enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error);
 void locus_cache_free(struct locus_cache *cache);
 
