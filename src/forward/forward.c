@@ -131,9 +131,9 @@ static void embed(const struct pass *pass)
     }
 }
 
-static void clip(float *row, int n, float limit)
+static void clip(float *row, size_t n, float limit)
 {
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         row[i] = row[i] > limit ? limit : row[i];
         row[i] = row[i] < -limit ? -limit : row[i];
     }
@@ -205,9 +205,9 @@ static void rotate_and_cache(const struct pass *pass, int layer)
     float *v = session->v + (size_t)first * (size_t)kv_width;
     if (n == 0) return;
     if (config->clip_qkv > 0) {
-        clip(q, n * q_width, config->clip_qkv);
-        clip(k, n * kv_width, config->clip_qkv);
-        clip(v, n * kv_width, config->clip_qkv);
+        clip(q, (size_t)n * (size_t)q_width, config->clip_qkv);
+        clip(k, (size_t)n * (size_t)kv_width, config->clip_qkv);
+        clip(v, (size_t)n * (size_t)kv_width, config->clip_qkv);
     }
     if (session->q_moved) move_rows(pass, layer, first, n);
     const int *positions = session->positions + first;

@@ -229,10 +229,10 @@ static enum locus_status open_session(struct locus_session *session,
     session->n_threads = params->n_threads ? params->n_threads : locus_threads_default();
     session->first_position = params->first_position;
     session->capacity = params->n_context ? params->n_context : config->trained_length;
-    if (session->capacity > INT_MAX - LOCUS_KEY_PANEL - session->first_position)
+    if (session->capacity > INT_MAX - LOCUS_KEY_BLOCK - session->first_position)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "a session of %d positions from %d on, expected an end below %d",
-                          session->capacity, session->first_position, INT_MAX - LOCUS_KEY_PANEL);
+                          session->capacity, session->first_position, INT_MAX - LOCUS_KEY_BLOCK);
     if ((status = set_policy(session, params, error)) ||
         (status = set_position(session, params, error)) ||
         (status = limit_capacity(session, params->n_context != 0, error)) ||
