@@ -6,9 +6,10 @@
  *
  *     text -> embed -> per layer: norm, q k v -> rotate -> cache -> scores -> bias -> softmax ...
  *
- * After init the state is read-only: hooks allocate nothing, and rotate and bias run on several
- * threads at once, each on its own rows. Positions are absolute: tokens already in the session come
- * first. All arrays are row-major.
+ * After init the state is read-only, but for scratch that init may allocate for embed, which one
+ * thread at a time calls. Hooks allocate nothing, and rotate and bias run on several threads at
+ * once, each on its own rows. Positions are absolute: tokens already in the session come first. All
+ * arrays are row-major.
  */
 #ifndef LOCUS_POSITION_H
 #define LOCUS_POSITION_H
@@ -56,11 +57,11 @@ LOCUS_API int locus_position_int(const struct locus_position_spec *spec, const c
 /* What a scheme may know of the model and the session. */
 struct locus_position_env {
     int n_embd, n_layer, n_head, n_head_kv, head_dim;
-    int trained_length;               /* tokens of the training texts */
-    int session_length;               /* positions 0 .. session_length-1 may occur */
-    float score_scale;                /* what q.k is multiplied by before bias */
-    enum locus_cache_type cache_type; /* what keys are stored as; never AUTO */
-    const void *source;               /* for `tensor` */
+    int trained_length;  /* tokens of the training texts */
+    int session_length;  /* positions 0 .. session_length-1 may occur */
+    float score_scale;   /* what q.k is multiplied by before bias */
+    const char *kernels; /* the session's kernel set by name; NULL: the best this CPU has */
+    const void *source;  /* for `tensor` */
     /* The checkpoint's tensor of that name as floats [rows, cols] (a vector is [1, cols]), or NULL.
      * Valid as long as the model. */
     const float *(*tensor)(const void *source, const char *name, int *rows, int *cols);

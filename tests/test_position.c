@@ -51,7 +51,7 @@ enum { N_VARIANTS = sizeof variants / sizeof *variants };
 /* ---- sessions ----------------------------------------------------------------------------- */
 
 struct setting {
-    const char *position, *attention;
+    const char *position, *attention, *kernels;
     enum locus_cache_type cache_type;
     int first_position, n_batch, n_threads;
 };
@@ -65,7 +65,8 @@ static locus_session *try_session(const locus_model *model, const struct setting
                                    .n_batch = setting->n_batch,
                                    .n_threads = setting->n_threads ? setting->n_threads : 1,
                                    .first_position = setting->first_position,
-                                   .cache_type = setting->cache_type};
+                                   .cache_type = setting->cache_type,
+                                   .kernels = setting->kernels};
     return locus_session_create(model, &params, error);
 }
 
@@ -155,6 +156,20 @@ static void check_threads(const locus_model *model, const struct setting *settin
     eval(session, N, two);
     check_same(one, two, N, setting, "on two threads");
     locus_session_free(session);
+}
+
+/* In every kernel set that this CPU can run. */
+static void check_kernels(const locus_model *model, const struct setting *setting)
+{
+    static float best[N * TINY_VOCAB], other[N * TINY_VOCAB];
+    struct setting forced = *setting;
+    const struct locus_kernels *kernels;
+    eval_whole(model, setting, best);
+    for (int i = 0; (kernels = locus_kernels_at(i)); i++) {
+        forced.kernels = kernels->name;
+        eval_whole(model, &forced, other);
+        check_same(best, other, N, setting, kernels->name);
+    }
 }
 
 /* ---- a shift of all positions ------------------------------------------------------------- */
@@ -340,6 +355,7 @@ static int check_spec(const locus_model *model, const char *spec, const char **s
         }
         setting.cache_type = LOCUS_CACHE_F32;
         if (i == 0) check_threads(model, &setting); /* threads that wait cost much time */
+        if (i == 0) check_kernels(model, &setting);
         const char *found = check_shift(model, &setting);
         if (!*shift) *shift = found;
     }

@@ -37,7 +37,7 @@ static enum locus_status set_position(struct locus_session *session,
 {
     struct locus_position_env env =
         locus_model_env(session->model, session->first_position + session->capacity);
-    env.cache_type = session->cache_type;
+    env.kernels = session->kernels->name;
     enum locus_status status =
         locus_position_resolve(&session->position.spec, params->position,
                                session->model->config.position, params->scheme, &env, error);

@@ -56,8 +56,7 @@ struct locus_session {
 
 enum { LOCUS_SCORE_ROWS = 64 };
 
-/* What a scheme may know of a model in a session of that many positions; only cache_type is the
- * caller's to fill in. */
+/* What a scheme may know of a model in a session of that many positions, with the best kernels. */
 struct locus_position_env locus_model_env(const struct locus_model *model, int session_length);
 
 /* Appends n >= 1 tokens like locus_session_eval. nll[i] becomes -log softmax(logits)[targets[i]] of

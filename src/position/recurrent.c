@@ -20,7 +20,7 @@ enum { ROWS = 48 }; /* tokens whose products with W_i share a reading of it */
 
 struct gru {
     int n_embd;
-    const struct locus_kernels *kernels; /* which ones changes no bit */
+    const struct locus_kernels *kernels; /* the session's; they change no bit */
     struct locus_weight ih, hh;          /* [N_GATES * n_embd, n_embd] */
     const float *bias_ih, *bias_hh;      /* [N_GATES * n_embd]; the model's */
     float *in,
@@ -50,7 +50,7 @@ static enum locus_status init_gru(void **state, const struct locus_position_env 
     if (!gru) return locus_fail_memory(error, sizeof *gru);
     *state = gru;
     gru->n_embd = n;
-    gru->kernels = locus_kernels_find(NULL, NULL);
+    gru->kernels = locus_kernels_find(env->kernels, NULL);
     if ((status = locus_tensor_find(&query, "position_gru.weight_ih", N_GATES * n, n, &weight_ih,
                                     NULL, error)) ||
         (status = locus_tensor_find(&query, "position_gru.weight_hh", N_GATES * n, n, &weight_hh,

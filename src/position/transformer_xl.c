@@ -29,7 +29,7 @@ struct xl {
     int n_layer, n_head, head_dim;
     int n; /* distances 0 .. n-1, whole panels */
     float scale;
-    const struct locus_kernels *kernels; /* which ones changes no bit */
+    const struct locus_kernels *kernels; /* the session's; they change no bit */
     struct xl_layer layers[];
 };
 
@@ -152,7 +152,7 @@ static enum locus_status init_xl(void **state, const struct locus_position_env *
     xl->n_head = env->n_head;
     xl->head_dim = env->head_dim;
     xl->n = (env->session_length - 1) / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL + LOCUS_KEY_PANEL;
-    xl->kernels = locus_kernels_find(NULL, NULL);
+    xl->kernels = locus_kernels_find(env->kernels, NULL);
     xl->scale = env->score_scale;
     return make_layers(xl, env, spec, error);
 }
