@@ -136,6 +136,23 @@ START_TEST(blocks_of_zeros_equal_values_and_subnormals_survive)
 }
 END_TEST
 
+START_TEST(blocks_without_a_scale_become_nan)
+{
+    const float values[] = {INFINITY, -INFINITY, NAN, 3e38f, -9e6f};
+    float x[LOCUS_BLOCK] = {1, 2, 3}, back[LOCUS_BLOCK];
+    unsigned char row[2 * LOCUS_BLOCK];
+    x[_i] = values[_i];
+    for (int t = 0; t < 2; t++) {
+        const enum locus_tensor_type type = t ? LOCUS_Q4_0 : LOCUS_Q8_0;
+        locus_encode_row(row, type, x, LOCUS_BLOCK);
+        locus_dequantize_row(back, row, type, LOCUS_BLOCK);
+        for (int i = 0; i < LOCUS_BLOCK; i++)
+            ck_assert_msg(isnan(back[i]), "%g in a block: value %d is %g", (double)values[_i], i,
+                          (double)back[i]);
+    }
+}
+END_TEST
+
 /* Logits of a few tokens. */
 static void run_model(const char *path, float *logits, int n_vocab)
 {
@@ -263,6 +280,7 @@ int main(void)
     tcase_add_test(rows, each_value_of_a_block_has_its_nearest_level);
     tcase_add_loop_test(rows, blocks_lose_less_than_by_the_usual_rule, 0, 2);
     tcase_add_loop_test(rows, blocks_of_zeros_equal_values_and_subnormals_survive, 0, 6);
+    tcase_add_loop_test(rows, blocks_without_a_scale_become_nan, 0, 5);
     suite_add_tcase(suite, rows);
     TCase *files = tcase_create("files");
     tcase_add_loop_test(files, a_whole_checkpoint_runs_in_every_type, 0, 4);

@@ -49,8 +49,10 @@ struct search {
     const float *x;
     float min, max, least; /* squared error of the best so far; INFINITY: none yet */
     float best[LOCUS_BLOCK];
-    uint16_t scale;
+    uint16_t scale; /* NO_SCALE: none yet */
 };
+
+enum { NO_SCALE = 0x7E00 }; /* a NaN: a block for which none is found shows it */
 
 /* Tries a scale, and the one that fits the levels it gives. */
 static void try_scale(struct search *search, float scale)
@@ -72,7 +74,7 @@ static void try_scale(struct search *search, float scale)
  * squares, the one with the least squared error is taken: a fifth less of it than at 127. */
 static void encode_q8_0(struct locus_q8_0 *block, const float *x)
 {
-    struct search search = {.x = x, .min = -127, .max = 127, .least = INFINITY};
+    struct search search = {.x = x, .min = -127, .max = 127, .least = INFINITY, .scale = NO_SCALE};
     const float m = fabsf(extreme(x));
     for (int level = 120; level <= 128; level++)
         try_scale(&search, m / (float)level);
@@ -85,7 +87,7 @@ static void encode_q8_0(struct locus_q8_0 *block, const float *x)
  * the other sign, to 7 .. 9. */
 static void encode_q4_0(struct locus_q4_0 *block, const float *x)
 {
-    struct search search = {.x = x, .min = -8, .max = 7, .least = INFINITY};
+    struct search search = {.x = x, .min = -8, .max = 7, .least = INFINITY, .scale = NO_SCALE};
     const float m = extreme(x);
     for (int half_levels = 14; half_levels <= 18; half_levels++) {
         const float level = 0.5f * (float)half_levels;

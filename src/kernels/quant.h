@@ -87,9 +87,10 @@ struct locus_q4_0 {
 void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type type,
                           size_t n_values);
 
-/* The reverse: finite floats rounded to a stored row, to nearest, ties to even. Q8_0's scale is the
- * block's largest magnitude / 127 as a half; Q4_0's is searched for the least squared error. A
- * value past the range of halves becomes infinite: callers refuse it before. */
+/* The reverse: finite floats rounded to a stored row, to nearest, ties to even. Scales of blocks
+ * are searched for the least squared error. A value past the range of halves becomes infinite in
+ * F16; a block that has no scale (an infinity or a NaN is in it, or a value out of reach of every
+ * half) becomes NaN as a whole. Callers refuse both before. */
 void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, size_t n_values);
 
 /* 32 activations by one exact rule: with m the largest magnitude, the scale is m / 127 and q = x *
