@@ -15,6 +15,8 @@
 enum {
     CHAINS = 12, /* enough to hide the latency of one multiply-add */
     STEPS = 4000000,
+    BASELINE_STEPS = STEPS / 4, /* where the compiler may not even have vectors */
+    BASELINE_LANES = 4,
     RUNS = 5
 };
 
@@ -163,17 +165,17 @@ __attribute__((target("avx512f,avx512vnni"))) static uint64_t int8_avx512(const 
 }
 #endif
 
-/* Chains of whatever the compiler's baseline has, 4 lanes wide. */
+/* Chains of whatever the compiler's baseline has. */
 static uint64_t f32_baseline(const struct work *work, int thread, int n_threads)
 {
     (void)work, (void)n_threads;
-    float a[CHAINS][4];
+    float a[CHAINS][BASELINE_LANES];
     for (int c = 0; c < CHAINS; c++)
-        for (int lane = 0; lane < 4; lane++)
+        for (int lane = 0; lane < BASELINE_LANES; lane++)
             a[c][lane] = (float)(c + thread + lane);
-    for (int s = 0; s < STEPS / 4; s++)
+    for (int s = 0; s < BASELINE_STEPS; s++)
         for (int c = 0; c < CHAINS; c++)
-            for (int lane = 0; lane < 4; lane++)
+            for (int lane = 0; lane < BASELINE_LANES; lane++)
 #if defined(__aarch64__)
                 a[c][lane] = fmaf(a[c][lane], 0.999f, 0.001f);
 #else
@@ -181,7 +183,7 @@ static uint64_t f32_baseline(const struct work *work, int thread, int n_threads)
 #endif
     float sum = 0;
     for (int c = 0; c < CHAINS; c++)
-        for (int lane = 0; lane < 4; lane++)
+        for (int lane = 0; lane < BASELINE_LANES; lane++)
             sum += a[c][lane];
     return (uint64_t)sum;
 }
@@ -195,7 +197,7 @@ static double compute_rate(struct work *work, int n_threads, double operations)
 static void measure_compute(struct locus_ceilings *ceilings, struct work *work, int n_threads)
 {
     work->loop = f32_baseline;
-    double lanes = 4.0 / 4;
+    double lanes = (double)BASELINE_LANES * BASELINE_STEPS / STEPS;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f")) {
         work->loop = f32_avx512;

@@ -117,12 +117,13 @@ static int measure(struct bench *bench)
     return -1;
 }
 
+/* NaN where the ceiling isn't measured. */
 static double prompt_fraction(const struct bench *bench)
 {
     double ceiling =
         locus_bench_compute_ceiling(&bench->ceilings, bench->model->layers[0].up.weight.type) *
         1e9 / bench->result.prompt_operations;
-    return bench->result.prompt.median / ceiling;
+    return ceiling > 0 ? bench->result.prompt.median / ceiling : NAN;
 }
 
 static double generation_fraction(const struct bench *bench)
@@ -181,8 +182,12 @@ static int print_json(const struct bench *bench)
 static void append_rate(struct locus_buffer *out, const char *label, int n_tokens,
                         const struct locus_rate *rate, double fraction)
 {
-    locus_buffer_printf(out, "%-10s %7d %12.1f %10.1f %10.1f %9.2f\n", label, n_tokens,
-                        rate->median, rate->min, rate->max, fraction);
+    locus_buffer_printf(out, "%-10s %7d %12.1f %10.1f %10.1f ", label, n_tokens, rate->median,
+                        rate->min, rate->max);
+    if (isnan(fraction))
+        locus_buffer_printf(out, "%9s\n", "-");
+    else
+        locus_buffer_printf(out, "%9.2f\n", fraction);
 }
 
 static void append_ceiling(struct locus_buffer *out, const char *label, double rate,
@@ -236,7 +241,8 @@ const struct locus_command locus_command_bench = {
     .details =
         "\"ceiling\" is the fraction of what this machine's multiply-adds (prompt) or memory "
         "(generation) allow,\nmeasured in the same run: a prompt's token costs its "
-        "multiply-adds, a generated one reads all\nweights and its part of the cache.",
+        "multiply-adds, a generated one reads all\nweights and its part of the cache. \"-\": this "
+        "CPU's rate for such weights isn't measured.",
     .options = table,
     .values_size = sizeof(struct bench_options),
     .runs_session = true,
