@@ -1,15 +1,27 @@
 /* Which kernel set runs: the best this CPU has, or the one asked for. See kernels.h. */
 #include "kernels/kernels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 static bool always(void)
 {
     return true;
 }
 
 #if defined(__x86_64__)
+/* Not every compiler's __builtin_cpu_supports knows "f16c". */
+static bool has_f16c(void)
+{
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
+/* Each tests what the Makefile's ISA_ flags let the compiler use in the set's files. */
 static bool has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 static bool has_avx512(void)
