@@ -2,6 +2,7 @@
 #ifndef LOCUS_BASE_TENSOR_TYPE_H
 #define LOCUS_BASE_TENSOR_TYPE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Numbered as GGUF does; others are refused on reading. */
@@ -22,5 +23,8 @@ struct locus_tensor_type_info {
 
 /* The type's description, or NULL for a type this library doesn't read. */
 const struct locus_tensor_type_info *locus_tensor_type_find(uint32_t type);
+
+/* Bytes of a stored row of n_values, a multiple of the type's block. */
+size_t locus_tensor_row_bytes(enum locus_tensor_type type, size_t n_values);
 
 #endif

@@ -6,10 +6,9 @@
 
 enum { GROUP_BYTES = 512 * 1024 }; /* stored rows that a thread packs at a time */
 
-static size_t row_bytes(enum locus_tensor_type type, int cols)
+static size_t stored_row_bytes(const struct locus_weight *weight)
 {
-    const struct locus_tensor_type_info *info = locus_tensor_type_find((uint32_t)type);
-    return (size_t)(cols / info->block_values) * (size_t)info->block_bytes;
+    return locus_tensor_row_bytes(weight->type, (size_t)weight->cols);
 }
 
 struct packing {
@@ -126,7 +125,7 @@ static const unsigned char *stored_row(const struct packing *packing, int row)
     const struct locus_row_source *source = &packing->source;
     size_t stored = (size_t)source->first + (size_t)(row / source->group) * (size_t)source->stride +
                     (size_t)(row % source->group);
-    return source->data + stored * row_bytes(packing->weight->type, packing->weight->cols);
+    return source->data + stored * stored_row_bytes(packing->weight);
 }
 
 /* The last panel, and the last columns of one, go a lane at a time. */
@@ -152,7 +151,7 @@ static void pack_groups(void *context, int thread, int n_threads)
     struct packing *packing = context;
     const struct locus_row_source *source = &packing->source;
     const struct locus_weight *weight = packing->weight;
-    const size_t stored_bytes = row_bytes(weight->type, weight->cols);
+    const size_t stored_bytes = stored_row_bytes(weight);
     const size_t panel_bytes = LOCUS_PANEL * stored_bytes;
     const int group = panel_bytes < GROUP_BYTES ? (int)(GROUP_BYTES / panel_bytes) : 1;
     const int n_panels = locus_weight_n_panels(weight), n_groups = (n_panels - 1) / group + 1;

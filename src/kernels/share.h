@@ -17,10 +17,10 @@ struct locus_share {
 static inline struct locus_share locus_share_of(const struct locus_matmul *op, int thread,
                                                 int n_threads)
 {
-    enum { FEW_PANELS = 16, MANY_ROWS = 24 };
+    enum { FEW_PANELS = 16, SPLIT_ROWS = 24 };
     struct locus_share share = {0, locus_weight_n_panels(op->weight), 0, op->n};
     bool uneven = share.end % n_threads && share.end < FEW_PANELS * n_threads;
-    if (uneven && op->n >= MANY_ROWS * n_threads)
+    if (uneven && op->n >= SPLIT_ROWS * n_threads)
         locus_threads_share(op->n, thread, n_threads, &share.row, &share.row_end);
     else
         locus_threads_share(share.end, thread, n_threads, &share.first, &share.end);

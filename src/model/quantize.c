@@ -15,12 +15,6 @@
 
 /* ---- one tensor --------------------------------------------------------------------------- */
 
-static size_t row_bytes(enum locus_tensor_type type, size_t n_values)
-{
-    const struct locus_tensor_type_info *info = locus_tensor_type_find((uint32_t)type);
-    return n_values / (size_t)info->block_values * (size_t)info->block_bytes;
-}
-
 static size_t n_rows(const struct locus_tensor *tensor)
 {
     return (size_t)(tensor->dims[1] * tensor->dims[2] * tensor->dims[3]);
@@ -58,11 +52,11 @@ static void convert_share(void *context, int thread, int n_threads)
     int first, end;
     locus_threads_share(conversion->n_rows, thread, n_threads, &first, &end);
     for (size_t r = (size_t)first; r < (size_t)end; r++) {
-        locus_dequantize_row(row, tensor->data + r * row_bytes(tensor->type, cols), tensor->type,
-                             cols);
+        locus_dequantize_row(row, tensor->data + r * locus_tensor_row_bytes(tensor->type, cols),
+                             tensor->type, cols);
         conversion->bad[thread] |= !fits(row, cols, conversion->type);
-        locus_encode_row(conversion->out + r * row_bytes(conversion->type, cols), conversion->type,
-                         row, cols);
+        locus_encode_row(conversion->out + r * locus_tensor_row_bytes(conversion->type, cols),
+                         conversion->type, row, cols);
     }
 }
 
@@ -72,7 +66,7 @@ static enum locus_status convert(const struct locus_tensor *tensor, enum locus_t
 {
     struct conversion conversion = {.tensor = tensor, .type = type, .n_rows = (int)n_rows(tensor)};
     size_t cols = (size_t)tensor->dims[0];
-    conversion.out = locus_aligned_zalloc(n_rows(tensor), row_bytes(type, cols));
+    conversion.out = locus_aligned_zalloc(n_rows(tensor), locus_tensor_row_bytes(type, cols));
     conversion.rows = locus_aligned_zalloc((size_t)n_threads, cols * sizeof(float));
     conversion.bad = calloc((size_t)n_threads, sizeof *conversion.bad);
     enum locus_status status = LOCUS_OK;
@@ -84,7 +78,7 @@ static enum locus_status convert(const struct locus_tensor *tensor, enum locus_t
                                     "%s holds a value that is not finite or past the range of %s",
                                     tensor->name, locus_tensor_type_find((uint32_t)type)->name);
     } else {
-        status = locus_fail_memory(error, n_rows(tensor) * row_bytes(type, cols));
+        status = locus_fail_memory(error, n_rows(tensor) * locus_tensor_row_bytes(type, cols));
     }
     locus_aligned_free(conversion.rows);
     free(conversion.bad);
@@ -161,7 +155,7 @@ static enum locus_status add_tensors(struct locus_quantize *job,
         if (type != tensor->type) status = convert(tensor, type, n_threads, &converted[i], error);
         if (status) return status;
         job->bytes_before += tensor->n_bytes;
-        job->bytes_after += n_rows(tensor) * row_bytes(type, (size_t)tensor->dims[0]);
+        job->bytes_after += n_rows(tensor) * locus_tensor_row_bytes(type, (size_t)tensor->dims[0]);
         locus_writer_tensor(writer, tensor->name, type, tensor->n_dims, tensor->dims,
                             converted[i] ? converted[i] : tensor->data);
     }

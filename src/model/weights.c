@@ -55,13 +55,13 @@ static void drop_rows(const void *context, const unsigned char *rows, size_t n_b
  * go on from one to the next. Where it can't be had, each is allocated by itself. */
 static void reserve_room(struct loading *loading)
 {
-    enum { MANY_ROWS = 256, SPLITS = 2, ALIGNMENT = 64 };
+    enum { LEAST_ROWS = 256, SPLITS = 2, ALIGNMENT = 64 };
     const struct locus_checkpoint *checkpoint = loading->model->checkpoint;
     size_t total = 0;
     for (size_t i = 0; i < locus_checkpoint_n_tensors(checkpoint); i++) {
         const struct locus_tensor *tensor = locus_checkpoint_tensor_at(checkpoint, i);
         const int64_t rows = tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
-        if (rows < MANY_ROWS || rows > INT_MAX || tensor->dims[0] > INT_MAX) continue;
+        if (rows < LEAST_ROWS || rows > INT_MAX || tensor->dims[0] > INT_MAX) continue;
         /* Fused rows that are taken apart end in a panel each. */
         size_t n_panels = (size_t)(rows - 1) / LOCUS_PANEL + 1 + SPLITS, n_bytes;
         if (!locus_mul_size(n_panels, locus_panel_bytes(tensor->type, (int)tensor->dims[0]),
