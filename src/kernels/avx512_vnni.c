@@ -32,10 +32,12 @@ INLINE ivec quants_dot(enum locus_tensor_type type, ivec dots, ivec w, const int
 /* ---- unpacked panels ---------------------------------------------------------------------- */
 
 enum {
-    STRIP_BLOCKS = 128,         /* blocks of a panel that are unpacked at a time, on the stack */
-    CARRIED_ROWS = 96,          /* rows whose chains are carried from strip to strip */
-    MANY_ROWS = 2 * QUANT_ROWS, /* that pay for unpacking */
-    ROWS_BYTES = 1024 * 1024    /* of activations that stay in the second-level cache */
+    STRIP_BLOCKS = 128,           /* blocks of a panel that are unpacked at a time, on the stack */
+    CARRIED_ROWS = 96,            /* rows whose chains are carried from strip to strip */
+    UNPACK_ROWS = 2 * QUANT_ROWS, /* that pay for unpacking */
+    /* Of activations that stay in the second-level cache while panels pass over them; where panels
+     * stay and rows pass, share.h has another budget. */
+    ROWS_BYTES = 1024 * 1024
 };
 
 /* 32 columns of 32 rows. */
@@ -52,7 +54,7 @@ struct strip {
     int row, row_end;
     const char *next; /* packed bytes of the strip after this one */
     size_t next_bytes;
-    float (*carried)[LOCUS_PANEL]; /* [row_end - row]: chains that begin or end amid a panel */
+    float (*carried)[LOCUS_PANEL]; /* [CARRIED_ROWS]: chains amid a panel of several strips */
 };
 
 INLINE void unpack(enum locus_tensor_type type, struct unpacked *out, const char *packed, int n)
@@ -99,13 +101,15 @@ INLINE void strip_tile(enum locus_tensor_type type, const struct strip *strip, i
     const size_t stride = (size_t)op->weight->cols / LOCUS_BLOCK;
     const struct locus_activation_block *in =
         op->in.blocks + (size_t)row * stride + strip->first_block;
-    float *carried = strip->carried[row - strip->row];
+    const bool begins = strip->first_block == 0;
+    const bool ends = strip->first_block + strip->n_blocks == (int)stride;
+    float *carried = begins && ends ? NULL : strip->carried[row - strip->row];
     vec chains[MAX_CHAINS];
     for (int c = 0; c < n_rows * QUANT_VECS; c++)
-        chains[c] = strip->first_block ? vec_load(carried + c * VEC_LANES) : vec_set(0);
+        chains[c] = begins ? vec_set(0) : vec_load(carried + c * VEC_LANES);
     for (int b = 0; b < strip->n_blocks; b++)
         fold_block(type, chains, &strip->blocks[b], in + b, stride, n_rows);
-    if (strip->first_block + strip->n_blocks < (int)stride)
+    if (!ends)
         for (int c = 0; c < n_rows * QUANT_VECS; c++)
             vec_store(carried + c * VEC_LANES, chains[c]);
     else
@@ -173,7 +177,7 @@ INLINE void matmul_unpacked(enum locus_tensor_type type, const struct locus_matm
 INLINE void matmul_quants(enum locus_tensor_type type, const struct locus_matmul *op,
                           struct locus_share share)
 {
-    if (share.row_end - share.row < MANY_ROWS)
+    if (share.row_end - share.row < UNPACK_ROWS)
         matmul_panels(type, op, share);
     else
         matmul_unpacked(type, op, share);
