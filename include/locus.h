@@ -33,7 +33,8 @@
  * Rules that hold for every function:
  *  - Errors are values: a function that can fail takes a nullable `error` and returns NULL or a
  *    status other than LOCUS_OK; `error` then says what was found and what was expected. Nothing is
- *    printed, nothing exits. After success `error` is untouched.
+ *    printed, nothing exits (but OpenMP's runtime, where the system has no room for the threads).
+ *    After success `error` is untouched.
  *  - Whatever *_create or *_open returns is the caller's, and *_free releases it; *_free(NULL) does
  *    nothing. Creating something from a NULL model fails and leaves `error` as it was.
  *  - A model is immutable: any number of sessions on any number of threads may share it, and it

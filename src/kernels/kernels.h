@@ -1,9 +1,21 @@
 /* Kernels: the arithmetic of the forward pass, behind one table of functions a CPU level.
  *
  * One rule makes them fast and exact: a SIMD lane is an output, and every output is one sequential
- * chain of fused multiply-adds. So plain C, AVX2 and AVX-512 give the same bits (design.md,
- * Arithmetic). Weights lie in panels of output rows for it (pack.c), and cached keys in panels of
- * positions.
+ * chain of fused multiply-adds. So plain C, AVX2, AVX-512 and NEON give the same bits; AVX512-BF16
+ * alone has its own, for BF16 weights. Weights lie in panels of output rows for it (pack.c), and
+ * cached keys in panels of positions.
+ *
+ * A set is one file that includes the others, each of which builds on those before it:
+ *
+ *     share.h      a thread's share of a product
+ *     simd_*.h     the vectors of a CPU level, the sizes of its tiles, and (or in quants_*.h and
+ *                  the set's file) integer dots: quants_load, quants_start, quants_dot
+ *     tiles.h      products as tiles over panels; declares take_all, what a tile takes in
+ *     chains.h     defines it: columns of floats and halves, blocks of quants
+ *     lanes.h      the rest in plain C, a lane an output (with math.h): norms, activations, softmax
+ *     attention.h  scores and mixing
+ *
+ * avx512_vnni.c, avx512_bf16.c and neon_dot.c are the parts of a set that need more than the set.
  */
 #ifndef LOCUS_KERNELS_H
 #define LOCUS_KERNELS_H
