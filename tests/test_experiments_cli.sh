@@ -238,5 +238,7 @@ check "a task with a text" refuses 2 "doesn't go with --task copy" \
     extrapolate "${base[@]}" -f "$text" --task copy
 check "a passkey text too short" refuses 2 'a passkey text has 148 or more' \
     extrapolate "${base[@]}" --task passkey --lengths 100
+check "one that is never done" refuses 2 'found 2000000000, a copy text has 1048576 or fewer' \
+    extrapolate "${base[@]}" --task copy --lengths 20,2000000000
 
 report

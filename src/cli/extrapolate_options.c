@@ -129,11 +129,15 @@ static int choose_lengths(struct locus_extrapolate *run)
     if (!list && run->task >= 0) list = locus_task_lengths((enum locus_task)run->task);
     int status = list ? read_lengths(run, list) : -1;
     if (status >= 0 || run->task < 0 || run->n_lengths == 0) return status;
+    enum { LONGEST = 1 << 20 }; /* texts are made and tokenized before a session can refuse them */
     const int shortest = locus_task_shortest((enum locus_task)run->task);
+    const char *task = locus_task_name((enum locus_task)run->task);
     if (run->lengths[run->n_lengths - 1] < shortest)
         return locus_talk_usage(command_name, "--lengths: found %d, a %s text has %d or more",
-                                run->lengths[run->n_lengths - 1],
-                                locus_task_name((enum locus_task)run->task), shortest);
+                                run->lengths[run->n_lengths - 1], task, shortest);
+    if (run->lengths[0] > LONGEST)
+        return locus_talk_usage(command_name, "--lengths: found %d, a %s text has %d or fewer",
+                                run->lengths[0], task, LONGEST);
     return -1;
 }
 
