@@ -157,7 +157,7 @@ static bool is_number(const char *cell)
 static enum locus_column find_no_number(const struct locus_row *row)
 {
     enum locus_column i = 0;
-    while (i < LOCUS_N_COLUMNS && (is_setting(i) || is_number(row->cells[i])))
+    while (i < LOCUS_N_COLUMNS && (is_setting((int)i) || is_number(row->cells[i])))
         i++;
     return i;
 }
