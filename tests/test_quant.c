@@ -290,7 +290,7 @@ START_TEST(plain_products_are_chains)
     for (int i = 0; i < N; i++)
         kernels->quantize(blocks + i * (COLS / LOCUS_BLOCK), x + i * COLS, COLS);
     struct locus_matmul op = {
-        .out = out, .in = {x, blocks}, .weight = &weight, .bias = bias, .n = N, .add = true};
+        .out = out, .in = {x, blocks, NULL}, .weight = &weight, .bias = bias, .n = N, .add = true};
     for (int thread = 0; thread < 3; thread++)
         kernels->matmul(&op, thread, 3);
     for (int i = 0; i < N; i++)
