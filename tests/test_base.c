@@ -1,8 +1,6 @@
 /* The base room: errors cut on a character, buffers that grow, blocks that are aligned, files that
  * appear whole or not at all, work dealt out whole.
  */
-#include <dirent.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,19 +91,6 @@ END_TEST
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static int count_files(const char *path)
-{
-    char copy[4096];
-    snprintf(copy, sizeof copy, "%s", path);
-    DIR *folder = opendir(dirname(copy));
-    ck_assert_ptr_nonnull(folder);
-    int n = 0;
-    for (struct dirent *entry; (entry = readdir(folder));)
-        n += entry->d_name[0] != '.';
-    closedir(folder);
-    return n;
-}
-
 START_TEST(output_appears_whole)
 {
     const char *path = testing_temporary("x.txt");
@@ -125,7 +110,7 @@ START_TEST(output_appears_whole)
     locus_file_drop(&file, 0, 4);
     ck_assert(!memcmp(file.bytes, "text", 4));
     locus_file_unmap(&file);
-    ck_assert_int_eq(count_files(path), 1);
+    ck_assert_int_eq(testing_count_files(path), 1);
 }
 END_TEST
 
@@ -136,7 +121,7 @@ START_TEST(aborted_output_leaves_nothing)
     ck_assert_int_eq(locus_output_begin(&output, path, NULL), LOCUS_OK);
     ck_assert_int_eq(locus_output_write(&output, "text", 4, NULL), LOCUS_OK);
     locus_output_abort(&output);
-    ck_assert_int_eq(count_files(path), 0);
+    ck_assert_int_eq(testing_count_files(path), 0);
 }
 END_TEST
 

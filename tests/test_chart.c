@@ -1,5 +1,4 @@
 /* Charts: pictures that decode, show what they were given, and take any numbers. */
-#include <dirent.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -348,17 +347,6 @@ END_TEST
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static int count_files(const char *folder)
-{
-    int n = 0;
-    DIR *stream = opendir(folder);
-    ck_assert_ptr_nonnull(stream);
-    for (struct dirent *entry; (entry = readdir(stream));)
-        n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    closedir(stream);
-    return n;
-}
-
 START_TEST(a_file_that_cannot_be_written_leaves_nothing)
 {
     struct locus_chart_series series[2];
@@ -382,9 +370,9 @@ START_TEST(a_file_that_cannot_be_written_leaves_nothing)
     enum locus_status status = locus_line_chart_write(path, &chart, &error);
     setrlimit(RLIMIT_FSIZE, &before);
     ck_assert_int_eq(status, LOCUS_ERROR_IO);
-    ck_assert_int_eq(count_files(folder), 0);
+    ck_assert_int_eq(testing_count_files(path), 0);
     ck_assert_int_eq(locus_line_chart_write(path, &chart, &error), LOCUS_OK);
-    ck_assert_int_eq(count_files(folder), 1);
+    ck_assert_int_eq(testing_count_files(path), 1);
     size_t n_bytes;
     char *bytes = testing_read(path, &n_bytes);
     struct locus_buffer png = {.bytes = bytes, .length = n_bytes, .capacity = n_bytes};

@@ -13,21 +13,18 @@
 #define TOLERANCE 1e-4
 
 struct fixture {
-    locus_model *model;
-    locus_tokenizer *tokenizer;
+    struct testing_model opened;
     struct locus_corpus corpus;
 };
 
 static struct fixture fixture_open(void)
 {
     locus_error error;
-    struct fixture fixture = {.model = locus_model_open(testing_golden("perplexity.gguf"), &error)};
-    ck_assert_msg(fixture.model != NULL, "%s", error.message);
-    fixture.tokenizer = locus_tokenizer_create(fixture.model, &error);
-    ck_assert_msg(fixture.tokenizer != NULL, "%s", error.message);
+    struct fixture fixture = {.opened = testing_open(testing_golden("perplexity.gguf"))};
     char *text = testing_read(testing_golden("perplexity.txt"), NULL);
-    ck_assert_int_eq(locus_corpus_encode(&fixture.corpus, fixture.model, fixture.tokenizer, text,
-                                         strlen(text), false, &error),
+    ck_assert_int_eq(locus_corpus_encode(&fixture.corpus, fixture.opened.model,
+                                         fixture.opened.tokenizer, text, strlen(text), false,
+                                         &error),
                      LOCUS_OK);
     free(text);
     return fixture;
@@ -36,8 +33,7 @@ static struct fixture fixture_open(void)
 static void fixture_close(struct fixture *fixture)
 {
     locus_corpus_free(&fixture->corpus);
-    locus_tokenizer_free(fixture->tokenizer);
-    locus_model_free(fixture->model);
+    testing_close(&fixture->opened);
 }
 
 static locus_session *session_under(const struct fixture *fixture, const char *position, int length,
@@ -46,7 +42,8 @@ static locus_session *session_under(const struct fixture *fixture, const char *p
     const locus_session_params params = {
         .position = *position ? position : NULL, .n_batch = n_batch, .n_threads = n_threads};
     locus_error error;
-    locus_session *session = locus_session_for_length(fixture->model, &params, length, &error);
+    locus_session *session =
+        locus_session_for_length(fixture->opened.model, &params, length, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     return session;
 }

@@ -14,29 +14,8 @@
 
 enum { END_OF_TEXT = 256, TRAINED = 32 };
 
-struct fixture {
-    locus_model *model;
-    locus_tokenizer *tokenizer;
-};
-
-static struct fixture fixture_open(void)
-{
-    locus_error error;
-    struct fixture fixture = {.model = locus_model_open(testing_golden("perplexity.gguf"), &error)};
-    ck_assert_msg(fixture.model != NULL, "%s", error.message);
-    fixture.tokenizer = locus_tokenizer_create(fixture.model, &error);
-    ck_assert_msg(fixture.tokenizer != NULL, "%s", error.message);
-    return fixture;
-}
-
-static void fixture_close(struct fixture *fixture)
-{
-    locus_tokenizer_free(fixture->tokenizer);
-    locus_model_free(fixture->model);
-}
-
-static enum locus_status encode(const struct fixture *fixture, const char *text, bool documents,
-                                struct locus_corpus *corpus, locus_error *error)
+static enum locus_status encode(const struct testing_model *fixture, const char *text,
+                                bool documents, struct locus_corpus *corpus, locus_error *error)
 {
     *corpus = (struct locus_corpus){0};
     return locus_corpus_encode(corpus, fixture->model, fixture->tokenizer, text, strlen(text),
@@ -66,7 +45,7 @@ static struct golden_line parse(const char *line)
     return golden;
 }
 
-static void check_line(const struct fixture *fixture, const char *text,
+static void check_line(const struct testing_model *fixture, const char *text,
                        const struct golden_line *golden)
 {
     struct locus_corpus corpus;
@@ -98,7 +77,7 @@ static void check_line(const struct fixture *fixture, const char *text,
 
 START_TEST(perplexity_is_that_of_pytorch)
 {
-    struct fixture fixture = fixture_open();
+    struct testing_model fixture = testing_open(testing_golden("perplexity.gguf"));
     char *text = testing_read(testing_golden("perplexity.txt"), NULL);
     char *lines = testing_read(testing_golden("perplexity.csv"), NULL), *rest = lines;
     int n = 0;
@@ -110,13 +89,13 @@ START_TEST(perplexity_is_that_of_pytorch)
     ck_assert_int_ge(n, 14);
     free(lines);
     free(text);
-    fixture_close(&fixture);
+    testing_close(&fixture);
 }
 END_TEST
 
 /* ---- sessions ----------------------------------------------------------------------------- */
 
-static void check_spec(const struct fixture *fixture, const char *position, int length,
+static void check_spec(const struct testing_model *fixture, const char *position, int length,
                        const char *expected)
 {
     const locus_session_params params = {.position = position, .n_threads = 1};
@@ -130,7 +109,7 @@ static void check_spec(const struct fixture *fixture, const char *position, int 
 
 START_TEST(schemes_that_depend_on_the_length_take_the_windows)
 {
-    struct fixture fixture = fixture_open();
+    struct testing_model fixture = testing_open(testing_golden("perplexity.gguf"));
     check_spec(&fixture, NULL, 64, "rope:pairs=half,dim=8,base=1000");
     check_spec(&fixture, "rope:scaling=dynamic", 64,
                "rope:pairs=half,dim=8,base=1000,scaling=dynamic,length=64");
@@ -149,7 +128,7 @@ START_TEST(schemes_that_depend_on_the_length_take_the_windows)
     ck_assert_ptr_nonnull(session);
     ck_assert_ptr_null(strstr(locus_session_position(session), "length=64"));
     locus_session_free(session);
-    fixture_close(&fixture);
+    testing_close(&fixture);
 }
 END_TEST
 
@@ -169,7 +148,7 @@ START_TEST(texts_are_cut_at_marks_or_at_two_blank_lines)
         {"one\n\nthree", 1, {10}}, /* one blank line is a paragraph's end */
         {"one<|endoftext|>x<|endoftext|>three", 2, {3, 5}}, /* a token alone predicts nothing */
     };
-    struct fixture fixture = fixture_open();
+    struct testing_model fixture = testing_open(testing_golden("perplexity.gguf"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct locus_corpus corpus;
         ck_assert_int_eq(encode(&fixture, cases[i].text, true, &corpus, NULL), LOCUS_OK);
@@ -185,13 +164,13 @@ START_TEST(texts_are_cut_at_marks_or_at_two_blank_lines)
         ck_assert_int_eq(corpus.n_marks, 0);
         locus_corpus_free(&corpus);
     }
-    fixture_close(&fixture);
+    testing_close(&fixture);
 }
 END_TEST
 
 START_TEST(without_documents_marks_are_text_and_counted)
 {
-    struct fixture fixture = fixture_open();
+    struct testing_model fixture = testing_open(testing_golden("perplexity.gguf"));
     struct locus_corpus corpus;
     const char *text = "one<|endoftext|>three<|endoftext|>";
     ck_assert_int_eq(encode(&fixture, text, false, &corpus, NULL), LOCUS_OK);
@@ -199,14 +178,14 @@ START_TEST(without_documents_marks_are_text_and_counted)
     ck_assert_int_eq(corpus.n_tokens, (int)strlen(text));
     ck_assert_int_eq(corpus.n_marks, 2);
     locus_corpus_free(&corpus);
-    fixture_close(&fixture);
+    testing_close(&fixture);
 }
 END_TEST
 
 START_TEST(a_text_that_predicts_nothing_is_refused)
 {
     static const char *const texts[] = {"", "x", "x<|endoftext|>y"};
-    struct fixture fixture = fixture_open();
+    struct testing_model fixture = testing_open(testing_golden("perplexity.gguf"));
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct locus_corpus corpus;
         locus_error error;
@@ -214,7 +193,7 @@ START_TEST(a_text_that_predicts_nothing_is_refused)
         ck_assert_ptr_nonnull(strstr(error.message, "nothing to predict"));
         locus_corpus_free(&corpus);
     }
-    fixture_close(&fixture);
+    testing_close(&fixture);
 }
 END_TEST
 

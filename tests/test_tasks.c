@@ -117,22 +117,7 @@ END_TEST
 
 /* ---- trials ------------------------------------------------------------------------------- */
 
-struct fixture {
-    locus_model *model;
-    locus_tokenizer *tokenizer;
-};
-
-static struct fixture fixture_open(void)
-{
-    locus_error error;
-    struct fixture fixture = {.model = locus_model_open(testing_golden("perplexity.gguf"), &error)};
-    ck_assert_msg(fixture.model != NULL, "%s", error.message);
-    fixture.tokenizer = locus_tokenizer_create(fixture.model, &error);
-    ck_assert_msg(fixture.tokenizer != NULL, "%s", error.message);
-    return fixture;
-}
-
-static int count_right(const struct fixture *fixture, const struct locus_trials *trials,
+static int count_right(const struct testing_model *fixture, const struct locus_trials *trials,
                        int n_threads, int *n_tokens)
 {
     locus_error error;
@@ -160,7 +145,7 @@ START_TEST(sessions_are_as_long_as_the_longest_text)
         [LOCUS_TASK_ADDITION] = 1 + 4 + 12 + 1 + 12 + 1 + 13 + 1,
         [LOCUS_TASK_PASSKEY] = 200,
     };
-    struct fixture fixture = fixture_open();
+    struct testing_model fixture = testing_open(testing_golden("perplexity.gguf"));
     for (int task = 0; task < LOCUS_N_TASKS; task++) {
         const struct locus_trials trials = {.task = (enum locus_task)task,
                                             .length = task == LOCUS_TASK_PASSKEY ? 200 : 12,
@@ -173,8 +158,7 @@ START_TEST(sessions_are_as_long_as_the_longest_text)
         ck_assert_int_ge(right, 0);
         ck_assert_int_le(right, 20);
     }
-    locus_tokenizer_free(fixture.tokenizer);
-    locus_model_free(fixture.model);
+    testing_close(&fixture);
 }
 END_TEST
 

@@ -1,7 +1,5 @@
 /* The checkpoint's writer: what it wrote is what the reader reads, whole or not at all. */
-#include <dirent.h>
 #include <float.h>
-#include <libgen.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,20 +11,6 @@
 #include "base/buffer.h"
 #include "checkpoint/checkpoint.h"
 #include "testing.h"
-
-/* Files in the folder of `path`, which is the test's own. */
-static int count_files(const char *path)
-{
-    char copy[4096];
-    snprintf(copy, sizeof copy, "%s", path);
-    DIR *folder = opendir(dirname(copy));
-    ck_assert_ptr_nonnull(folder);
-    int n = 0;
-    for (struct dirent *entry; (entry = readdir(folder));)
-        n += entry->d_name[0] != '.';
-    closedir(folder);
-    return n;
-}
 
 static struct locus_checkpoint_writer *new_writer(void)
 {
@@ -336,7 +320,7 @@ static void refuse(void (*fill)(struct locus_checkpoint_writer *writer), const c
     ck_assert_int_eq(locus_writer_finish(writer, path, &error), LOCUS_ERROR_ARGUMENT);
     ck_assert_msg(strstr(error.message, says) && strstr(error.message, "x.gguf"), "%s",
                   error.message);
-    ck_assert_int_eq(count_files(path), 0);
+    ck_assert_int_eq(testing_count_files(path), 0);
     locus_writer_free(writer);
 }
 
@@ -423,11 +407,11 @@ START_TEST(failed_write_leaves_nothing_behind)
     char missing[4096];
     snprintf(missing, sizeof missing, "%s/missing/x.gguf", path);
     fails_to_write(missing, "cannot be written");
-    ck_assert_int_eq(count_files(path), 0);
+    ck_assert_int_eq(testing_count_files(path), 0);
 
     ck_assert_int_eq(mkdir(path, 0700), 0); /* a folder is in the way */
     fails_to_write(path, "Is a directory");
-    ck_assert_int_eq(count_files(path), 1);
+    ck_assert_int_eq(testing_count_files(path), 1);
 }
 END_TEST
 
@@ -442,7 +426,7 @@ START_TEST(full_disk_leaves_the_old_file)
     char *bytes = testing_read(path, &n_bytes);
     ck_assert_str_eq(bytes, "old");
     free(bytes);
-    ck_assert_int_eq(count_files(path), 1);
+    ck_assert_int_eq(testing_count_files(path), 1);
 }
 END_TEST
 

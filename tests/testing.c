@@ -1,8 +1,10 @@
 /* The shared half of every test program: see testing.h. */
 #include "testing.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -166,4 +168,33 @@ void testing_write(const char *path, const void *bytes, size_t n_bytes)
     bool written = n_bytes == 0 || fwrite(bytes, 1, n_bytes, stream) == n_bytes;
     bool closed = fclose(stream) == 0;
     ck_assert_msg(written && closed, "can't write %s: %s", path, strerror(errno));
+}
+
+int testing_count_files(const char *path)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    DIR *folder = opendir(dirname(copy));
+    ck_assert_ptr_nonnull(folder);
+    int n = 0;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(folder);
+    return n;
+}
+
+struct testing_model testing_open(const char *path)
+{
+    locus_error error;
+    struct testing_model opened = {.model = locus_model_open(path, &error)};
+    ck_assert_msg(opened.model != NULL, "%s", error.message);
+    opened.tokenizer = locus_tokenizer_create(opened.model, &error);
+    ck_assert_msg(opened.tokenizer != NULL, "%s", error.message);
+    return opened;
+}
+
+void testing_close(struct testing_model *opened)
+{
+    locus_tokenizer_free(opened->tokenizer);
+    locus_model_free(opened->model);
 }

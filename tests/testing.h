@@ -3,6 +3,7 @@
 #define LOCUS_TESTS_TESTING_H
 
 #include <check.h>
+#include <locus.h>
 #include <stddef.h>
 
 /* Runs one suite; the exit status for main. Honours CK_VERBOSITY and CK_FORK. */
@@ -22,5 +23,16 @@ const char *testing_golden(const char *name);
 /* A whole file, NUL-terminated after *n_bytes; fails the test if it can't be read. free() it. */
 char *testing_read(const char *path, size_t *n_bytes);
 void testing_write(const char *path, const void *bytes, size_t n_bytes);
+
+/* Files in the folder of `path`. */
+int testing_count_files(const char *path);
+
+/* A checkpoint and its tokenizer, for the caller to free; fails the test if there is neither. */
+struct testing_model {
+    locus_model *model;
+    locus_tokenizer *tokenizer;
+};
+struct testing_model testing_open(const char *path);
+void testing_close(struct testing_model *opened);
 
 #endif

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "experiment/perplexity.h"
 #include "forward/session.h"
+#include "sample/stages.h"
 
 enum locus_status locus_divergence_init(struct locus_divergence *divergence, int n_tokens,
                                         locus_error *error)
@@ -25,22 +27,14 @@ void locus_divergence_free(struct locus_divergence *divergence)
 
 /* ---- one prediction ----------------------------------------------------------------------- */
 
-static int likeliest(const float *logits, int n_vocab)
-{
-    int top = 0;
-    for (int i = 1; i < n_vocab; i++)
-        if (logits[i] > logits[top]) top = i;
-    return top;
-}
-
 /* With e_i = e^(a_i - max a) of the reference's logits a, and b the model's,
  *     sum p ln(p / q) = sum e_i (a_i - b_i) / sum e_i - (ln sum e^a - ln sum e^b);
  * in double precision, for what F16 weights change is small: a ten-millionth of a nat. */
 double locus_kl_divergence(const float *reference, const float *model, int n_vocab)
 {
     if (n_vocab < 1) return (double)NAN;
-    const double max = (double)reference[likeliest(reference, n_vocab)];
-    const double model_max = (double)model[likeliest(model, n_vocab)];
+    const double max = (double)reference[locus_likeliest(reference, n_vocab)];
+    const double model_max = (double)model[locus_likeliest(model, n_vocab)];
     double sum = 0, model_sum = 0, gap = 0;
     for (int i = 0; i < n_vocab; i++) {
         const double share = exp((double)reference[i] - max);
@@ -75,7 +69,7 @@ static void compare_share(void *context, int thread, int n_threads)
             .kl = locus_kl_divergence(p, q, n_vocab),
             .nll = locus_session_loss(block->session, q, block->targets[i]),
             .reference_nll = locus_session_loss(block->reference, p, block->targets[i]),
-            .same_top = likeliest(p, n_vocab) == likeliest(q, n_vocab),
+            .same_top = locus_likeliest(p, n_vocab) == locus_likeliest(q, n_vocab),
         };
     }
 }
@@ -156,13 +150,6 @@ static void add(struct mean *mean, double value)
     mean->squares += value * value;
 }
 
-static double error_of(struct mean mean, double n)
-{
-    const double average = mean.sum / n, variance = mean.squares / n - average * average;
-    if (n < 2) return (double)NAN;
-    return sqrt((variance < 0 ? 0 : variance) / (n - 1));
-}
-
 enum locus_status locus_divergence_sum(const struct locus_divergence *divergences,
                                        int n_divergences, struct locus_divergence_summary *summary,
                                        locus_error *error)
@@ -190,15 +177,16 @@ enum locus_status locus_divergence_sum(const struct locus_divergence *divergence
         *summary = (struct locus_divergence_summary){
             .tokens = (int64_t)n,
             .mean = kl.sum / count,
-            .error = error_of(kl, count),
+            .error = locus_standard_error(kl.sum, kl.squares, (int64_t)n),
             .median = quantile(values, n, 0.5),
             .quantile_99 = quantile(values, n, 0.99),
             .max = values[n - 1],
             .same_top = same.sum / count,
-            .same_top_error = error_of(same, count),
+            .same_top_error = locus_standard_error(same.sum, same.squares, (int64_t)n),
             .reference_nll = reference_nll / count,
             .difference = difference.sum / count,
-            .difference_error = error_of(difference, count),
+            .difference_error =
+                locus_standard_error(difference.sum, difference.squares, (int64_t)n),
         };
     }
     free(values);

@@ -310,13 +310,19 @@ double locus_summary_perplexity(const struct locus_summary *summary)
     return exp(locus_summary_nll(summary));
 }
 
+double locus_standard_error(double sum, double squares, int64_t n)
+{
+    if (n < 2) return (double)NAN;
+    const double mean = sum / (double)n;
+    double variance = squares / (double)n - mean * mean;
+    if (variance < 0) variance = 0; /* rounding */
+    return sqrt(variance / (double)(n - 1));
+}
+
 double locus_summary_error(const struct locus_summary *summary)
 {
-    if (summary->tokens < 2) return (double)NAN;
-    const double n = (double)summary->tokens, nll = summary->sum / n;
-    double variance = summary->squares / n - nll * nll;
-    if (variance < 0) variance = 0; /* rounding */
-    return exp(nll) * sqrt(variance / (n - 1));
+    return locus_summary_perplexity(summary) *
+           locus_standard_error(summary->sum, summary->squares, summary->tokens);
 }
 
 double locus_summary_bits_per_byte(const struct locus_summary *summary)

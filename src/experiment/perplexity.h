@@ -75,8 +75,10 @@ int64_t locus_corpus_rows(const struct locus_corpus *corpus, int length, int fir
 
 double locus_summary_nll(const struct locus_summary *summary); /* nats a token; NAN for none */
 double locus_summary_perplexity(const struct locus_summary *summary);
-/* Of the perplexity: e^nll sqrt(variance of the losses / (tokens - 1)), as if tokens were
- * independent; NAN below 2 tokens. */
+/* Of the mean of n values, from their sum and that of their squares: sqrt(variance / (n - 1)), as
+ * if they were independent; NAN below 2. */
+double locus_standard_error(double sum, double squares, int64_t n);
+/* Of the perplexity: e^nll times the standard error of nll. */
 double locus_summary_error(const struct locus_summary *summary);
 double locus_summary_bits_per_byte(const struct locus_summary *summary);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "experiment/tasks.h"
+#include "sample/stages.h"
 
 /* A trial's tokens: those from `first` on hold the answer. */
 struct trial {
@@ -122,14 +123,6 @@ enum locus_status locus_trials_tokens(const struct locus_trials *trials, const l
     return LOCUS_OK;
 }
 
-static int likeliest(const float *logits, int n)
-{
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        if (logits[i] > logits[best]) best = i;
-    return best;
-}
-
 /* Whether greedy decoding gives the answer: as every token is compared, feeding the right one finds
  * the same. What the session holds of `before` is kept as far as the texts agree. */
 static enum locus_status run_trial(const struct trial *trial, const struct trial *before,
@@ -153,7 +146,7 @@ static enum locus_status run_trial(const struct trial *trial, const struct trial
                                     n_rows, error);
     *right = !status;
     for (int i = 0; i < n_rows && *right; i++)
-        *right = likeliest(logits + (size_t)i * (size_t)info.n_vocab, info.n_tokens) ==
+        *right = locus_likeliest(logits + (size_t)i * (size_t)info.n_vocab, info.n_tokens) ==
                  trial->tokens[trial->first + i];
     free(logits);
     return status;

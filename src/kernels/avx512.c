@@ -74,13 +74,7 @@ const struct locus_kernels locus_kernels_avx512 = {
     .matmul = matmul,
     .quantize = quantize_avx512,
     .to_halves = to_halves_avx512,
-    .from_halves = from_halves,
-    .norm = norm,
-    .activate = activate,
-    .scores = scores,
-    .mix = mix,
-    .sum_exp = sum_exp,
-    .finish = finish,
+    LANE_KERNELS,
 };
 
 const struct locus_kernels locus_kernels_avx512_bf16 = {
@@ -89,12 +83,6 @@ const struct locus_kernels locus_kernels_avx512_bf16 = {
     .quantize = quantize_avx512,
     .to_bfloats = locus_avx512_to_bfloats,
     .to_halves = to_halves_avx512,
-    .from_halves = from_halves,
-    .norm = norm,
-    .activate = activate,
-    .scores = scores,
-    .mix = mix,
-    .sum_exp = sum_exp,
-    .finish = finish,
+    LANE_KERNELS,
 };
 #endif

@@ -182,4 +182,10 @@ static float sum_exp(const float *x, int n, float *max)
     return tree_sum(sums);
 }
 
+/* Members of a set's table that are functions of the same names in every set's file: those above,
+ * and those that attention.h and reference.c define. */
+#define LANE_KERNELS                                                                               \
+    .from_halves = from_halves, .norm = norm, .activate = activate, .scores = scores, .mix = mix,  \
+    .sum_exp = sum_exp, .finish = finish
+
 #endif

@@ -10,14 +10,10 @@
 
 #include "kernels/quant.h"
 
-/* e^x within 1.01 ulp (2 where the result is subnormal); 0 below -104, infinite above 89; NaN for
- * NaN. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial, 2^n in two factors that never
- * leave the range of the exponent. */
-static inline float locus_exp(float x)
+/* e^x = e^r 2^n for -104 <= x <= 89: e^r, by a polynomial, with x = n ln 2 + r, |r| <= ln 2 / 2. */
+static inline float locus_exp_split(float x, int32_t *exponent)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    x = x < -104.0f ? -104.0f : x;
-    x = x > 89.0f ? 89.0f : x;
     float shifted = fmaf(x, 1.44269504f, shift), n = shifted - shift;
     float r = fmaf(n, -0.693359375f, x);
     r = fmaf(n, 2.12194440e-4f, r);
@@ -27,28 +23,30 @@ static inline float locus_exp(float x)
     p = fmaf(p, r, 0.166665182f);
     p = fmaf(p, r, 0.5f);
     p = fmaf(p * r, r, r);
-    int32_t exponent = (int32_t)(locus_bits_of(shifted) - locus_bits_of(shift));
+    *exponent = (int32_t)(locus_bits_of(shifted) - locus_bits_of(shift));
+    return p + 1.0f;
+}
+
+/* e^x within 1.01 ulp (2 where the result is subnormal); 0 below -104, infinite above 89; NaN for
+ * NaN. 2^n comes in two factors that never leave the range of the exponent. */
+static inline float locus_exp(float x)
+{
+    x = x < -104.0f ? -104.0f : x;
+    x = x > 89.0f ? 89.0f : x;
+    int32_t exponent;
+    float power = locus_exp_split(x, &exponent);
     int32_t half = exponent >> 1;
     float first = locus_float_of((uint32_t)(half + 127) << 23);
     float second = locus_float_of((uint32_t)(exponent - half + 127) << 23);
-    return (p + 1.0f) * first * second;
+    return power * first * second;
 }
 
 /* locus_exp for -87 <= x <= 88, where 2^n is one factor and nothing needs to be limited. */
 static inline float locus_exp_normal(float x)
 {
-    const float shift = 12582912.0f;
-    float shifted = fmaf(x, 1.44269504f, shift), n = shifted - shift;
-    float r = fmaf(n, -0.693359375f, x);
-    r = fmaf(n, 2.12194440e-4f, r);
-    float p = 0.0013950488f;
-    p = fmaf(p, r, 0.00836888980f);
-    p = fmaf(p, r, 0.0416662060f);
-    p = fmaf(p, r, 0.166665182f);
-    p = fmaf(p, r, 0.5f);
-    p = fmaf(p * r, r, r);
-    uint32_t exponent = locus_bits_of(shifted) - locus_bits_of(shift) + 127u;
-    return (p + 1.0f) * locus_float_of(exponent << 23);
+    int32_t exponent;
+    float power = locus_exp_split(x, &exponent);
+    return power * locus_float_of((uint32_t)(exponent + 127) << 23);
 }
 
 /* e^x for x <= 0, the weight of a softmax whose largest has x = 0: as locus_exp, but 0 below -87.

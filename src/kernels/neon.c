@@ -65,12 +65,6 @@ const struct locus_kernels locus_kernels_neon = {
     .matmul = matmul,
     .quantize = quantize,
     .to_halves = to_halves,
-    .from_halves = from_halves,
-    .norm = norm,
-    .activate = activate,
-    .scores = scores,
-    .mix = mix,
-    .sum_exp = sum_exp,
-    .finish = finish,
+    LANE_KERNELS,
 };
 #endif

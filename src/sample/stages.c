@@ -9,6 +9,14 @@
  * must not let in one token more where the mass is 0.8 but for rounding. */
 static const double ROUNDING = 1e-6;
 
+int locus_likeliest(const float *logits, int n)
+{
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
+}
+
 /* ---- weights ------------------------------------------------------------------------------ */
 
 /* exp(x) for x <= 0: 2^n times the power series on [-ln 2 / 2, ln 2 / 2]. */

@@ -24,6 +24,9 @@ struct locus_candidates {
     bool sorted; /* likeliest first, then the lower id */
 };
 
+/* The index of the largest of logits[n], n >= 1; the first among equals. A NaN is never larger. */
+int locus_likeliest(const float *logits, int n);
+
 /* Fills in the weights and returns their sum, which is at least 1. */
 double locus_candidates_weigh(struct locus_candidates *candidates);
 
