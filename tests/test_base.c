@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/buffer.h"
+#include "base/cgroup.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/tensor_type.h"
@@ -171,6 +172,58 @@ static void worker(void *context, int thread, int n_threads)
         ring->sums[thread] += ring->seen[i];
 }
 
+/* A file `name` below the folder of `path`, made with its folders. */
+static void write_below(const char *path, const char *name, const char *text)
+{
+    char file[4096];
+    snprintf(file, sizeof file, "%s/%s", path, name);
+    for (char *slash = file + strlen(path); (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        mkdir(file, 0777);
+        *slash = '/';
+    }
+    testing_write(file, text, strlen(text));
+}
+
+START_TEST(quota_is_the_least_of_a_group_and_those_above)
+{
+    static const struct {
+        const char *groups;
+        int cpus;
+    } cases[] = {
+        {"0::/\n", 6},                                             /* rounded up */
+        {"0::/a\n", 3},                                            /* its own */
+        {"0::/a/b/c\n", 2},                                        /* the least is amid */
+        {"0::/unseen/d\n", 6},                                     /* what can be seen of it */
+        {"0::/a/free\n", 3},                                       /* "max" */
+        {"9:name=systemd:/a\n4:cpuset:/v\n3:cpuacct,cpu:/v\n", 4}, /* version 1 */
+        {"3:cpu:/\n", 0},                                          /* -1: none */
+        {"3:cpuset:/v\n", 0},
+        {"", 0},
+        {"nonsense\n::\n:::\n0:\n", 0},
+    };
+    const char *mount = testing_temporary("cgroup");
+    mkdir(mount, 0777);
+    write_below(mount, "cpu.max", "510000 100000\n");
+    write_below(mount, "a/cpu.max", "250000 100000\n");
+    write_below(mount, "a/b/cpu.max", "100000 50000\n");
+    write_below(mount, "a/b/c/cpu.max", "900000 100000\n");
+    write_below(mount, "a/free/cpu.max", "max 100000\n");
+    write_below(mount, "cpu/cpu.cfs_quota_us", "-1\n");
+    write_below(mount, "cpu/cpu.cfs_period_us", "100000\n");
+    write_below(mount, "cpu/v/cpu.cfs_quota_us", "40000\n");
+    write_below(mount, "cpu/v/cpu.cfs_period_us", "10000\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *groups = testing_temporary("groups");
+        testing_write(groups, cases[i].groups, strlen(cases[i].groups));
+        int cpus = locus_cgroup_cpus(groups, mount);
+        ck_assert_msg(cpus == cases[i].cpus, "%s: %d, expected %d", cases[i].groups, cpus,
+                      cases[i].cpus);
+    }
+    ck_assert_int_eq(locus_cgroup_cpus(testing_temporary("none"), mount), 0);
+}
+END_TEST
+
 START_TEST(barrier_parts_writes_from_reads)
 {
     ck_assert_int_ge(locus_threads_default(), 1);
@@ -214,6 +267,7 @@ int main(void)
     tcase_add_test(tests, aborted_output_leaves_nothing);
     tcase_add_test(tests, empty_file_maps_to_nothing);
     tcase_add_test(tests, shares_are_all_the_work_once);
+    tcase_add_test(tests, quota_is_the_least_of_a_group_and_those_above);
     tcase_add_test(tests, barrier_parts_writes_from_reads);
     tcase_add_test(tests, types_are_known_by_their_number);
     suite_add_tcase(suite, tests);

@@ -34,30 +34,18 @@ void locus_barrier_wait(struct locus_barrier *barrier, int n_threads)
 
 #include <omp.h>
 #include <stdio.h>
-#include <string.h>
 
-/* The one or two numbers that a file such as cpu.max begins with ("200000 100000"). Returns how
- * many were read: none of "max 100000". */
-static int read_numbers(const char *path, long numbers[2])
+#include "base/cgroup.h"
+
+/* The number that a file holds, or `otherwise`. */
+static long read_number(const char *path, long otherwise)
 {
+    long number;
     FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    int n = fscanf(file, "%ld %ld", &numbers[0], &numbers[1]);
+    if (!file) return otherwise;
+    if (fscanf(file, "%ld", &number) != 1) number = otherwise;
     fclose(file);
-    return n < 0 ? 0 : n;
-}
-
-/* CPUs that the cgroup's quota pays for, rounded up; 0: no quota. Version 2 first, then 1. */
-static int quota_cpus(void)
-{
-    long numbers[2], period[2];
-    if (read_numbers("/sys/fs/cgroup/cpu.max", numbers) != 2) {
-        if (read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", numbers) != 1) return 0;
-        if (read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period) != 1) return 0;
-        numbers[1] = period[0];
-    }
-    if (numbers[0] <= 0 || numbers[1] <= 0) return 0;
-    return (int)((numbers[0] + numbers[1] - 1) / numbers[1]);
+    return number;
 }
 
 /* Cores behind the CPUs of the affinity mask: hyper-threads of one core count once. */
@@ -70,25 +58,24 @@ static int physical_cores(void)
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET((size_t)cpu, &mask)) continue;
         char path[128];
-        long core[2], package[2];
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/core_id", cpu);
-        if (read_numbers(path, core) != 1) core[0] = cpu;
+        const long core = read_number(path, cpu);
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/physical_package_id",
                  cpu);
-        if (read_numbers(path, package) != 1) package[0] = 0;
+        const long package = read_number(path, 0);
         int known = 0;
-        while (known < n_cores && (seen[known][0] != core[0] || seen[known][1] != package[0]))
+        while (known < n_cores && (seen[known][0] != core || seen[known][1] != package))
             known++;
         if (known < n_cores) continue;
-        seen[n_cores][0] = core[0];
-        seen[n_cores++][1] = package[0];
+        seen[n_cores][0] = core;
+        seen[n_cores++][1] = package;
     }
     return n_cores;
 }
 
 int locus_threads_default(void)
 {
-    int n = physical_cores(), quota = quota_cpus();
+    int n = physical_cores(), quota = locus_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup");
     if (quota && quota < n) n = quota;
     return n < 1 ? 1 : n;
 }

@@ -188,9 +188,9 @@ static int plot_similarity(struct plot *plot)
         status = fail_memory();
     else {
         locus_probe_similarity(values, n, plot->model->config.n_embd, cosines);
-        double min = 1;
+        float min = 1;
         for (size_t i = 0; i < (size_t)n * (size_t)n; i++)
-            min = fmin(min, cosines[i]);
+            if (cosines[i] < min) min = cosines[i];
         struct locus_heat_map map = {.value_label = "cosine similarity",
                                      .n_rows = n,
                                      .n_columns = n,
@@ -198,7 +198,7 @@ static int plot_similarity(struct plot *plot)
                                      .rows = {.label = "position"},
                                      .columns = {.label = "position"},
                                      .palette = LOCUS_INFERNO,
-                                     .min = min < 1 ? min : 0,
+                                     .min = min < 1 ? (double)min : 0,
                                      .max = 1,
                                      .square = true};
         status = draw_map(plot, "Position similarity", plot->probe.text, &map);
