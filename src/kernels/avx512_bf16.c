@@ -13,16 +13,18 @@ INLINE void take_all(enum locus_tensor_type type, vec *chains, const struct locu
 {
     enum { PAIR_BYTES = 2 * LOCUS_PANEL * sizeof(uint16_t) };
     const size_t cols = locus_bfloat_cols(op->weight->cols);
+    const size_t panel_bytes = locus_panel_bytes(LOCUS_BF16, op->weight->cols);
     const uint16_t *x = op->in.bfloats + (size_t)row * cols;
     (void)type;
     for (size_t column = 0; column < cols; column += 2) {
-        const char *pairs = panel + column / 2 * PAIR_BYTES;
-        if (n_rows == 1)
-            for (size_t at = 0; at < PAIR_BYTES; at += 64)
-                __builtin_prefetch(pairs + PREFETCH_BYTES + at);
-        __m512bh w[PANEL_VECS];
-        for (int v = 0; v < n_vecs; v++)
-            w[v] = (__m512bh)_mm512_loadu_si512(pairs + (size_t)(first + v) * sizeof(vec));
+        __m512bh w[ROW_VECS];
+        for (int v = 0; v < n_vecs; v++) {
+            const char *pairs =
+                panel + (size_t)(v / PANEL_VECS) * panel_bytes + column / 2 * PAIR_BYTES;
+            if (n_rows == 1 && v % PANEL_VECS == 0) ask_for(pairs, PAIR_BYTES);
+            w[v] = (__m512bh)_mm512_loadu_si512(pairs +
+                                                (size_t)(first + v % PANEL_VECS) * sizeof(vec));
+        }
         for (int t = 0; t < n_rows; t++) {
             int pair;
             memcpy(&pair, x + (size_t)t * cols + column, sizeof pair);

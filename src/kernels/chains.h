@@ -12,23 +12,27 @@
 
 /* ---- floats and halves -------------------------------------------------------------------- */
 
-/* Vector v of the weights of one column; `odd` is column % 2. */
-INLINE vec column_weights(enum locus_tensor_type type, const void *panel, size_t column, int odd,
-                          int v)
+/* Vector v of the weights of one column, counted on through the panels that follow; `odd` is
+ * column % 2. */
+INLINE vec column_weights(enum locus_tensor_type type, const char *panel, size_t panel_bytes,
+                          size_t column, int odd, int v)
 {
-    const float *floats = panel;
-    const uint16_t *halves = panel;
+    const void *weights = panel + (size_t)(v / PANEL_VECS) * panel_bytes;
+    const float *floats = weights;
+    const uint16_t *halves = weights;
+    v %= PANEL_VECS;
     if (type == LOCUS_F32) return vec_load(floats + column * LOCUS_PANEL + v * VEC_LANES);
     if (type == LOCUS_F16) return vec_of_halves(halves + column * LOCUS_PANEL + v * VEC_LANES);
     return vec_of_bfloats(halves + (column - (size_t)odd) * LOCUS_PANEL + 2 * v * VEC_LANES, odd);
 }
 
-INLINE void take_column(enum locus_tensor_type type, vec *chains, const void *panel, const float *x,
-                        size_t cols, size_t column, int odd, int n_rows, int first, int n_vecs)
+INLINE void take_column(enum locus_tensor_type type, vec *chains, const char *panel,
+                        size_t panel_bytes, const float *x, size_t cols, size_t column, int odd,
+                        int n_rows, int first, int n_vecs)
 {
-    vec w[PANEL_VECS];
+    vec w[ROW_VECS];
     for (int v = 0; v < n_vecs; v++)
-        w[v] = column_weights(type, panel, column, odd, first + v);
+        w[v] = column_weights(type, panel, panel_bytes, column, odd, first + v);
     for (int t = 0; t < n_rows; t++) {
         vec value = vec_set(x[(size_t)t * cols + column]);
         for (int v = 0; v < n_vecs; v++)
@@ -40,17 +44,21 @@ INLINE void take_columns(enum locus_tensor_type type, vec *chains, const struct 
                          const char *panel, int row, int n_rows, int first, int n_vecs)
 {
     const size_t cols = (size_t)op->weight->cols;
+    const size_t panel_bytes = locus_panel_bytes(type, op->weight->cols);
     const size_t pair_bytes = 2 * LOCUS_PANEL * (type == LOCUS_F32 ? 4 : 2);
     const float *x = op->in.x + (size_t)row * cols;
     size_t column = 0;
     for (; column + 2 <= cols; column += 2) {
         if (n_rows == 1)
-            for (size_t at = 0; at < pair_bytes; at += 64)
-                __builtin_prefetch(panel + column / 2 * pair_bytes + PREFETCH_BYTES + at);
-        take_column(type, chains, panel, x, cols, column, 0, n_rows, first, n_vecs);
-        take_column(type, chains, panel, x, cols, column + 1, 1, n_rows, first, n_vecs);
+            for (int v = 0; v < n_vecs; v += PANEL_VECS)
+                ask_for(panel + (size_t)(v / PANEL_VECS) * panel_bytes + column / 2 * pair_bytes,
+                        pair_bytes);
+        take_column(type, chains, panel, panel_bytes, x, cols, column, 0, n_rows, first, n_vecs);
+        take_column(type, chains, panel, panel_bytes, x, cols, column + 1, 1, n_rows, first,
+                    n_vecs);
     }
-    if (column < cols) take_column(type, chains, panel, x, cols, column, 0, n_rows, first, n_vecs);
+    if (column < cols)
+        take_column(type, chains, panel, panel_bytes, x, cols, column, 0, n_rows, first, n_vecs);
 }
 
 /* ---- quantised blocks --------------------------------------------------------------------- */
@@ -87,9 +95,7 @@ INLINE void take_blocks(enum locus_tensor_type type, vec *chains, const struct l
     const size_t block_bytes = locus_panel_bytes(type, LOCUS_BLOCK);
     const struct locus_activation_block *in = op->in.blocks + (size_t)row * blocks;
     for (size_t b = 0; b < blocks; b++) {
-        if (n_rows == 1)
-            for (size_t at = 0; at < block_bytes; at += 64)
-                __builtin_prefetch(panel + b * block_bytes + PREFETCH_BYTES + at);
+        if (n_rows == 1) ask_for(panel + b * block_bytes, block_bytes);
         take_block(type, chains, panel + b * block_bytes, in + b, blocks, n_rows, first, n_vecs);
     }
 }

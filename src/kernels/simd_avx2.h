@@ -14,6 +14,7 @@ enum {
     VEC_LANES = 8,
     TILE_ROWS = 6, /* 6 rows x 2 vectors: 12 accumulators */
     TILE_VECS = 2,
+    ROW_PANELS = 2, /* 2 x 4 vectors of a single row */
     QUANT_ROWS = 6, /* 6 dots; the chains wait in the first-level cache */
     QUANT_VECS = 1
 };

@@ -14,6 +14,7 @@ enum {
     VEC_LANES = 16,
     TILE_ROWS = 12, /* 12 rows x 2 vectors: 24 accumulators */
     TILE_VECS = 2,
+    ROW_PANELS = 2, /* of a single row: two chains alone can't keep pace with the memory */
     QUANT_ROWS = 6, /* 6 x 2: 12 dots and 12 chains */
     QUANT_VECS = 2
 };

@@ -15,6 +15,7 @@ enum {
     VEC_LANES = 4,
     TILE_ROWS = 6, /* 6 rows x 4 vectors: 24 accumulators */
     TILE_VECS = 4,
+    ROW_PANELS = 1, /* 8 vectors of a single row */
     QUANT_ROWS = 6, /* 6 x 2: 12 dots and 12 chains */
     QUANT_VECS = 2
 };

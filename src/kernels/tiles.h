@@ -14,12 +14,20 @@
 
 enum {
     PANEL_VECS = LOCUS_PANEL / VEC_LANES,
-    MAX_CHAINS = TILE_ROWS * TILE_VECS + PANEL_VECS,
+    ROW_VECS = ROW_PANELS * PANEL_VECS, /* a single row's chains, where weights are no blocks */
+    MAX_CHAINS = TILE_ROWS * TILE_VECS + ROW_VECS,
     PREFETCH_BYTES = 2048 /* how far ahead of a single row its weights are asked for */
 };
 
+/* Asks for n_bytes of a single row's weights, well before they are needed. */
+INLINE void ask_for(const char *weights, size_t n_bytes)
+{
+    for (size_t at = 0; at < n_bytes; at += 64)
+        __builtin_prefetch(weights + PREFETCH_BYTES + at);
+}
+
 /* Into chains[n_rows][n_vecs] goes everything that n_rows rows of activations from `row` on have to
- * give to the vectors of a panel from `first` on. */
+ * give to the vectors of a panel from `first` on, or to all of some panels (ROW_VECS). */
 INLINE void take_all(enum locus_tensor_type type, vec *chains, const struct locus_matmul *op,
                      const char *panel, int row, int n_rows, int first, int n_vecs);
 
@@ -41,7 +49,7 @@ INLINE void store_chains(const struct locus_matmul *op, int row, int lane, const
         }
         return;
     }
-    float last[LOCUS_PANEL];
+    float last[ROW_PANELS * LOCUS_PANEL];
     for (int v = 0; v < n_vecs; v++)
         vec_store(last + v * VEC_LANES, chains[v]);
     for (int r = 0; r < n; r++) {
@@ -50,7 +58,8 @@ INLINE void store_chains(const struct locus_matmul *op, int row, int lane, const
     }
 }
 
-/* n_rows rows of activations from `row` on, times n_vecs vectors of panel p from `first` on. */
+/* n_rows rows of activations from `row` on, times n_vecs vectors of panel p from `first` on, or
+ * times all of the panels from p on (ROW_VECS). */
 INLINE void tile(enum locus_tensor_type type, const struct locus_matmul *op, int p, int row,
                  int n_rows, int first, int n_vecs)
 {
@@ -98,7 +107,11 @@ INLINE void matmul_panels(enum locus_tensor_type type, const struct locus_matmul
         const int end = start + group < share.end ? start + group : share.end;
         for (int row = share.row; row < share.row_end; row += tile_rows) {
             const int left = share.row_end - row, n_rows = left < tile_rows ? left : tile_rows;
-            for (int p = start; p < end; p++)
+            int p = start;
+            if (n_rows == 1 && !locus_is_quantised(type))
+                for (; p + ROW_PANELS <= end; p += ROW_PANELS)
+                    tile(type, op, p, row, 1, 0, ROW_VECS);
+            for (; p < end; p++)
                 panel_rows(type, op, p, row, n_rows);
         }
     }
