@@ -7,7 +7,7 @@
 #   SETS          sets to make, in this order (text tales copy reverse addition passkey)
 #   TALES_SCHEMES, TASK_SCHEMES   SPECs, in this order
 #   TOKENS        tokens each model of tales trains on (10M)
-#   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (5M to 20M)
+#   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (5M to 30M)
 #   ABOUT         the texts in words, kept in the files; ABOUT_STORIES for those of the set `text`
 #   OUT           where models go (models)
 #   WORK          where states and logs are kept, so that a run goes on where it was (build/models)
@@ -100,15 +100,26 @@ make_tales() {
     done
 }
 
+# tokens_for TASK SPEC TOKENS: more where a scheme takes longer to learn a task.
+tokens_for() {
+    case $1-${2%%:*} in
+        passkey-sinusoidal) echo 15M ;;
+        reverse-alibi) echo 20M ;;
+        addition-rope | addition-t5) echo 30M ;;
+        *) echo "$3" ;;
+    esac
+}
+
 # make_task TASK WIDTH TOKENS OPTION...: 3 layers, bytes.
 # shellcheck disable=SC2046
 make_task() {
-    local task=$1 width=$2 tokens=$3 spec
+    local task=$1 width=$2 usual=$3 spec tokens
     shift 3
     for spec in "${task_schemes[@]}"; do
-        make_model "$task-${spec%%:*}" --task "$task" --position "$spec" \
-            --tokens "${TASK_TOKENS:-$tokens}" --n-embd "$width" --n-layer 3 --n-head 4 \
-            --n-ff $((2 * width)) --warmup 500k --compile "$@" $(scale_for "$spec" "$width")
+        tokens=${TASK_TOKENS:-$(tokens_for "$task" "$spec" "$usual")}
+        make_model "$task-${spec%%:*}" --task "$task" --position "$spec" --tokens "$tokens" \
+            --n-embd "$width" --n-layer 3 --n-head 4 --n-ff $((2 * width)) --warmup 500k \
+            --compile "$@" $(scale_for "$spec" "$width")
     done
 }
 
@@ -117,7 +128,7 @@ for set in "${sets[@]}"; do
         text) make_text ;;
         tales) make_tales ;;
         # 0.3 M parameters, and 0.14 M where that is enough: all of models/ stays under 40 MB.
-        copy) make_task copy 96 5M --batch 128 ;;
+        copy) make_task copy 64 10M --batch 128 ;;
         reverse) make_task reverse 64 10M --batch 128 ;;
         addition) make_task addition 64 20M --batch 128 ;;
         passkey) make_task passkey 96 5M --batch 32 ;;
