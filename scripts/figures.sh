@@ -3,13 +3,13 @@
 # them when none is named.
 #
 # Each command is shown before it runs. A figure whose models are not there is named and passed over.
-# LOCUS=build/locus is the program, MODELS=models and OUT=figures are the folders.
+# LOCUS=build/locus is the program, MODELS=models and OUT=models/figures are the folders.
 set -eu
 cd "$(dirname "$0")/.."
 
 locus=${LOCUS:-build/locus}
 models=${MODELS:-models}
-out=${OUT:-figures}
+out=${OUT:-models/figures}
 text=models/evaluation.txt
 missing=0
 
