@@ -104,7 +104,6 @@ make_tales() {
 tokens_for() {
     case $1-${2%%:*} in
         passkey-sinusoidal) echo 15M ;;
-        reverse-alibi) echo 20M ;;
         addition-rope | addition-t5) echo 30M ;;
         *) echo "$3" ;;
     esac
@@ -128,7 +127,7 @@ for set in "${sets[@]}"; do
         text) make_text ;;
         tales) make_tales ;;
         # 0.3 M parameters, and 0.14 M where that is enough: all of models/ stays under 40 MB.
-        copy) make_task copy 64 10M --batch 128 ;;
+        copy) make_task copy 96 5M --batch 128 ;;
         reverse) make_task reverse 64 10M --batch 128 ;;
         addition) make_task addition 64 20M --batch 128 ;;
         passkey) make_task passkey 96 5M --batch 32 ;;

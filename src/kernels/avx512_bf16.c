@@ -19,8 +19,7 @@ INLINE void take_all(enum locus_tensor_type type, vec *chains, const struct locu
     for (size_t column = 0; column < cols; column += 2) {
         __m512bh w[ROW_VECS];
         for (int v = 0; v < n_vecs; v++) {
-            const char *pairs =
-                panel + (size_t)(v / PANEL_VECS) * panel_bytes + column / 2 * PAIR_BYTES;
+            const char *pairs = panel_of(panel, panel_bytes, v) + column / 2 * PAIR_BYTES;
             if (n_rows == 1 && v % PANEL_VECS == 0) ask_for(pairs, PAIR_BYTES);
             w[v] = (__m512bh)_mm512_loadu_si512(pairs +
                                                 (size_t)(first + v % PANEL_VECS) * sizeof(vec));

@@ -12,12 +12,11 @@
 
 /* ---- floats and halves -------------------------------------------------------------------- */
 
-/* Vector v of the weights of one column, counted on through the panels that follow; `odd` is
- * column % 2. */
+/* Vector v of the weights of one column; `odd` is column % 2. */
 INLINE vec column_weights(enum locus_tensor_type type, const char *panel, size_t panel_bytes,
                           size_t column, int odd, int v)
 {
-    const void *weights = panel + (size_t)(v / PANEL_VECS) * panel_bytes;
+    const void *weights = panel_of(panel, panel_bytes, v);
     const float *floats = weights;
     const uint16_t *halves = weights;
     v %= PANEL_VECS;
@@ -51,8 +50,7 @@ INLINE void take_columns(enum locus_tensor_type type, vec *chains, const struct 
     for (; column + 2 <= cols; column += 2) {
         if (n_rows == 1)
             for (int v = 0; v < n_vecs; v += PANEL_VECS)
-                ask_for(panel + (size_t)(v / PANEL_VECS) * panel_bytes + column / 2 * pair_bytes,
-                        pair_bytes);
+                ask_for(panel_of(panel, panel_bytes, v) + column / 2 * pair_bytes, pair_bytes);
         take_column(type, chains, panel, panel_bytes, x, cols, column, 0, n_rows, first, n_vecs);
         take_column(type, chains, panel, panel_bytes, x, cols, column + 1, 1, n_rows, first,
                     n_vecs);

@@ -19,6 +19,12 @@ enum {
     PREFETCH_BYTES = 2048 /* how far ahead of a single row its weights are asked for */
 };
 
+/* Vectors are counted on through the panels that follow: the one that has vector v. */
+INLINE const char *panel_of(const char *panel, size_t panel_bytes, int v)
+{
+    return panel + (size_t)(v / PANEL_VECS) * panel_bytes;
+}
+
 /* Asks for n_bytes of a single row's weights, well before they are needed. */
 INLINE void ask_for(const char *weights, size_t n_bytes)
 {
