@@ -84,7 +84,7 @@ TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 
 # ---- what people type ------------------------------------------------------------------------
 
-.PHONY: all demo test bench models figures install uninstall format lint asan clean help
+.PHONY: all demo test test-training bench models figures install uninstall format lint asan clean help
 .PHONY: FORCE build-tests run-tests
 .DEFAULT_GOAL := all
 
@@ -110,6 +110,9 @@ build-tests: all $(TESTS)
 run-tests:
 	@CC='$(CC)' SANITIZE_FLAGS='$(filter -fsanitize%,$(OPTIMISE))' tests/run.sh $(BUILD) \
 		$(TESTS) $(wildcard tests/test_*.sh)
+
+test-training: all ## train a tiny model under every scheme, if there is PyTorch, and read it with locus
+	@tests/run.sh $(BUILD) tests/training.sh
 
 bench: all ## tokens per second of the bundled model, beside what the machine allows
 	@$(BUILD)/locus bench
@@ -152,7 +155,7 @@ clean: ## remove what was built
 	rm -rf build build-* $(BUILD)
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 # ---- rules -----------------------------------------------------------------------------------
 

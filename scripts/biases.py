@@ -66,7 +66,7 @@ class AlibiPosition(DistanceBias):
     params = (
         Parameter("max_bias", 8.0, low=0.0, high=64.0, shown=True),
         flag("scaled", 0),
-        Parameter("factor", 1.0, low=1e-6),
+        Parameter("factor", 1.0, low=1e-6, high=1e6),
     )
 
     def build(self, rows: int) -> None:
@@ -112,8 +112,8 @@ class RelativePosition(TableBias):
         self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
     ) -> None:
         if values["max_distance"] is None:
-            rows = 129 if given is None else given["position_bias.weight"].shape[0]
-            values = {**values, "max_distance": rows - 1}
+            table = (given or {}).get("position_bias.weight")
+            values = {**values, "max_distance": 128 if table is None else table.shape[0] - 1}
         super().__init__(config, values, given, values["max_distance"] + 1)
 
     def row(self, distance: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ class KerplePosition(DistanceBias):
     name = "kerple"
     params = (
         Parameter("kind", "log", choices=("log", "power"), shown=True),
-        Parameter("eps", 0.01, low=0.0),
+        Parameter("eps", 0.01, low=0.0, high=1.0),
     )
     one_bias: ClassVar[bool] = False
 
@@ -167,11 +167,16 @@ class KerplePosition(DistanceBias):
             self.add_weight(f"position_kerple.{name}", make, layers=True)
             self.expect(f"position_kerple.{name}", config.n_head)
 
+    def clamped(self, name: str, layer: int, most: float | None) -> Tensor:
+        """The weight [n_head, 1] in [eps, most]. Its gradient passes as if it were not clamped, so
+        that a head which reaches a limit can leave it again."""
+        raw = self.weight(name, layer)[:, None]
+        return raw.clamp(self.values["eps"], most).detach() + (raw - raw.detach())
+
     def by_distance(self, layer: int, n: int) -> Tensor:
-        eps, power = self.values["eps"], self.values["kind"] == "power"
-        most = 2.0 if power else None
-        p = self.weight("position_kerple.p", layer).clamp(eps, most)[:, None]
-        a = self.weight("position_kerple.a", layer).clamp(min=eps)[:, None]
+        power = self.values["kind"] == "power"
+        p = self.clamped("position_kerple.p", layer, 2.0 if power else None)
+        a = self.clamped("position_kerple.a", layer, None)
         distance = torch.arange(n, device=p.device, dtype=p.dtype)
         if not power:
             return -p * torch.log1p(a * distance)
@@ -186,14 +191,16 @@ class SandwichPosition(DistanceBias):
 
     name = "sandwich"
     params = (
-        Parameter("dim", 128, low=2, high=1 << 20, kind=int, shown=True),
-        Parameter("base", 10000.0, low=1.0),
+        Parameter("dim", 128, low=2, high=1 << 16, kind=int, shown=True),
+        Parameter("base", 10000.0, low=1.0, high=1e15),
         flag("first", 0),
-        Parameter("compression", 8.0, low=1e-6),
+        Parameter("compression", 8.0, low=1e-6, high=1e6),
     )
 
     def build(self, rows: int) -> None:
         v, n_head = self.values, self.config.n_head
+        if v["dim"] % 2 != 0:
+            raise SpecError(f"position sandwich: dim={v['dim']} is not even")
         k = torch.arange(v["first"], v["first"] + v["dim"] // 2, dtype=torch.float64)
         distance = torch.arange(rows, dtype=torch.float64)[:, None]
         total = (torch.cos(distance / v["base"] ** (2 * k / v["dim"])) - 1).sum(dim=1)
@@ -211,7 +218,7 @@ class TransformerXlPosition(Position):
     name = "transformer-xl"
     params = (
         Parameter("clamp", 0, low=0, kind=int),
-        Parameter("base", 10000.0, low=1.0),
+        Parameter("base", 10000.0, low=1.0, high=1e15),
     )
     has_bias = True
 
@@ -252,7 +259,7 @@ class FirePosition(Position):
     """FIRE (Li et al. 2024): an MLP of ln(|c dist| + 1) / (ln(|c max(threshold, i)| + 1) + eps)."""
 
     name = "fire"
-    params = (Parameter("eps", 1e-6, low=0.0),)
+    params = (Parameter("eps", 1e-6, low=0.0, high=1.0),)
     has_bias = True
 
     def __init__(
@@ -260,11 +267,12 @@ class FirePosition(Position):
     ) -> None:
         super().__init__(config, values, given)
         w, h = 32, config.n_head
-        # The authors' 512 at a trained length of 2,048, in proportion; the rest as nn.Linear.
-        threshold = max(1.0, config.n_context / 4)
-        makers = {
+        # As the authors do, a new threshold is learned as a multiple of its first value: 512 at
+        # their trained length of 2,048, here in proportion. A checkpoint holds the product.
+        self.threshold_unit = max(1.0, config.n_context / 4) if given is None else 1.0
+        makers = {  # the rest as nn.Linear
             "c": lambda: torch.tensor([0.1]),
-            "threshold": lambda: torch.tensor([threshold]),
+            "threshold": lambda: torch.ones(1),
             "fc1.weight": lambda: torch.empty(w, 1).uniform_(-1, 1),
             "fc1.bias": lambda: torch.empty(w).uniform_(-1, 1),
             "fc2.weight": lambda: torch.empty(h, w).uniform_(-(w**-0.5), w**-0.5),
@@ -278,6 +286,13 @@ class FirePosition(Position):
         self.expect("position_fire.fc1.bias", -1)
         self.expect("position_fire.fc2.weight", h, -1)
 
+    def tensors(self) -> dict[str, Tensor]:
+        named = super().tensors()
+        if self.threshold_unit == 1.0:
+            return named
+        ends = ".threshold"
+        return {n: v * self.threshold_unit if n.endswith(ends) else v for n, v in named.items()}
+
     def rows_of_bias(self, layer: int, queries: Tensor, keys: Tensor) -> Tensor:
         """[n_head, queries, keys]."""
         part = {n: self.weight(f"position_fire.{n}", layer) for n in ("c", "threshold")}
@@ -287,7 +302,8 @@ class FirePosition(Position):
         ]
         c = part["c"]
         distance = (queries[:, None] - keys).clamp(min=0).to(c.dtype)
-        reach = torch.maximum(part["threshold"], queries.to(c.dtype))
+        threshold = part["threshold"] * self.threshold_unit
+        reach = torch.maximum(threshold, queries.to(c.dtype))
         over = torch.log((c * reach).abs() + 1) + self.values["eps"]
         x = torch.log((c * distance).abs() + 1) / over[:, None]
         # A column a pair: the hidden layer comes and goes 3 times faster than with a row a pair.

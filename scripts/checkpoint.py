@@ -49,7 +49,7 @@ class Tensor:
 
     def kind(self, matrices: str) -> str:
         """How it is stored: vectors and position tables stay f32, as llama.cpp has them."""
-        return "f32" if len(self.shape) < 2 or self.name.startswith("position_") else matrices
+        return "f32" if len(self.shape) < 2 or "position_" in self.name else matrices
 
 
 def encode(tensor: Tensor, kind: str) -> np.ndarray:

@@ -15,7 +15,6 @@ scheme it runs. Made while torch's default type is float64, it computes in doubl
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import checkpoint
 from biases import (
     AlibiPosition,
     CopePosition,
@@ -37,6 +37,7 @@ from biases import (
     T5Position,
     TransformerXlPosition,
 )
+from checkpoint import CONTROL, NORMAL, Value
 from positions import (
     LearnedPosition,
     NoPosition,
@@ -264,11 +265,11 @@ class Decoder(nn.Module):
             for layer in (block.attn.output, block.ffn.down):
                 nn.init.normal_(layer.weight, std=0.02 / math.sqrt(2 * self.config.n_layer))
 
-    def forward(self, tokens: Tensor, first_position: int = 0) -> Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         """tokens int64 [batch, n] to logits [batch, n, n_vocab]."""
         n = tokens.shape[1]
-        self.position.reserve(first_position + n)
-        positions = torch.arange(first_position, first_position + n, device=tokens.device)
+        self.position.reserve(n)
+        positions = torch.arange(n, device=tokens.device)
         x = self.token_embd(tokens)
         if self.config.embedding_scale != 1.0:
             x = x * self.config.embedding_scale
@@ -313,126 +314,169 @@ class Decoder(nn.Module):
 # --------------------------------------------------------------------------------------------
 
 
+def metadata_of(config: DecoderConfig, position: str) -> dict[str, Value]:
+    """The shape as keys of architecture `locus`; what is its default may be left out."""
+    out: dict[str, Value] = {
+        ".context_length": config.n_context,
+        ".embedding_length": config.n_embd,
+        ".block_count": config.n_layer,
+        ".feed_forward_length": config.n_ff,
+        ".vocab_size": config.n_vocab,
+        ".attention.head_count": config.n_head,
+        ".attention.head_count_kv": config.n_head_kv,
+        ".attention.key_length": config.head_dim,
+    }
+    if config.attention_scale is not None:
+        out[".attention.scale"] = config.attention_scale
+    out |= {
+        ".norm": config.norm,
+        ".norm_epsilon": config.norm_epsilon,
+        ".norm_position": "pre",
+    }
+    if config.embedding_norm:
+        out[".embedding_norm"] = True
+    out |= {
+        ".parallel_residual": config.parallel_residual,
+        ".activation": config.activation,
+        ".gated": config.gated,
+    }
+    if config.embedding_scale != 1.0:
+        out[".embedding_scale"] = config.embedding_scale
+    return out | {".position": position}
+
+
+def metadata_of_tokenizer(tokenizer: ByteBpe | Bytes) -> dict[str, Value]:
+    kinds = [CONTROL if token == END_OF_TEXT else NORMAL for token in tokenizer.tokens]
+    out: dict[str, Value] = {
+        "tokenizer.ggml.model": tokenizer.kind,
+        "tokenizer.ggml.tokens": list(tokenizer.tokens),
+        "tokenizer.ggml.token_type": kinds,
+    }
+    if tokenizer.kind == "gpt2":
+        out |= {"tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": list(tokenizer.merges)}
+    return out | {
+        "tokenizer.ggml.bos_token_id": tokenizer.end_of_text,
+        "tokenizer.ggml.eos_token_id": tokenizer.end_of_text,
+    }
+
+
 def write_gguf(
     path: Path,
     model: Decoder,
     tokenizer: ByteBpe | Bytes,
     name: str,
     kind: str,
-    more: Mapping[str, str | int | float] | None = None,
+    more: Mapping[str, Value] | None = None,
 ) -> None:
     """Write `model` as architecture `locus`, matrices as `kind` (f16 or f32), vectors and what
     belongs to positions as f32. `more` is further metadata of the architecture. The file appears
     whole or not at all, and its bytes depend on the arguments only."""
-    c = model.config
-    temporary = path.with_name(path.name + ".tmp")
-    w = gguf.GGUFWriter(temporary, "locus")
-    w.add_name(name)
-    f16 = kind == "f16"
-    w.add_file_type(gguf.LlamaFileType.MOSTLY_F16 if f16 else gguf.LlamaFileType.ALL_F32)
-    w.add_uint32("locus.context_length", c.n_context)
-    w.add_uint32("locus.embedding_length", c.n_embd)
-    w.add_uint32("locus.block_count", c.n_layer)
-    w.add_uint32("locus.feed_forward_length", c.n_ff)
-    w.add_uint32("locus.vocab_size", c.n_vocab)
-    w.add_uint32("locus.attention.head_count", c.n_head)
-    w.add_uint32("locus.attention.head_count_kv", c.n_head_kv)
-    w.add_uint32("locus.attention.key_length", c.head_dim)
-    if c.attention_scale is not None:
-        w.add_float32("locus.attention.scale", c.attention_scale)
-    w.add_string("locus.norm", c.norm)
-    w.add_float32("locus.norm_epsilon", c.norm_epsilon)
-    w.add_string("locus.norm_position", "pre")
-    if c.embedding_norm:
-        w.add_bool("locus.embedding_norm", True)
-    w.add_bool("locus.parallel_residual", c.parallel_residual)
-    w.add_string("locus.activation", c.activation)
-    w.add_bool("locus.gated", c.gated)
-    if c.embedding_scale != 1.0:
-        w.add_float32("locus.embedding_scale", c.embedding_scale)
-    w.add_string("locus.position", model.position.spec())
-    for key, value in (more or {}).items():
-        adders = {str: w.add_string, int: w.add_uint32, float: w.add_float32}
-        adders[type(value)](f"locus.{key}", value)
-    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
-    w.add_tokenizer_model(tokenizer.kind)
-    w.add_token_list(tokenizer.tokens)
-    w.add_token_types([control if t == END_OF_TEXT else normal for t in tokenizer.tokens])
-    if tokenizer.kind == "gpt2":
-        w.add_tokenizer_pre("gpt-2")
-        w.add_token_merges(tokenizer.merges)
-    w.add_bos_token_id(tokenizer.end_of_text)
-    w.add_eos_token_id(tokenizer.end_of_text)
-    for tensor_name, tensor in model.checkpoint_tensors().items():
-        as_f16 = f16 and tensor.dim() == 2 and "position_" not in tensor_name
-        data = tensor.detach().to("cpu", torch.float16 if as_f16 else torch.float32)
-        w.add_tensor(tensor_name, np.ascontiguousarray(data.numpy()))
+    metadata: dict[str, Value] = {"general.name": name}
+    metadata |= metadata_of(model.config, model.position.spec())
+    metadata |= {f".{key}": value for key, value in (more or {}).items()}
+    metadata |= metadata_of_tokenizer(tokenizer)
+    tensors = [
+        checkpoint.Tensor.of(tensor_name, values.detach().float().cpu().numpy())
+        for tensor_name, values in model.checkpoint_tensors().items()
+    ]
+    checkpoint.write(path, "locus", metadata, tensors, kind)
+
+
+# Keys of `locus` that say nothing of the shape.
+REMARKS = ("locus.vocab_size", "locus.task", "locus.task_length", "locus.training.")
+
+
+def config_of(reader: gguf.GGUFReader, path: Path, given: Mapping[str, Tensor]) -> DecoderConfig:
+    """The shape that the keys give, with models/README.md's defaults. A key that would change
+    what is computed, and that this decoder doesn't know, is refused."""
+    values = {key: reader.get_field(key).contents() for key in reader.fields}
+    if values.get("general.architecture") != "locus":
+        found = values.get("general.architecture")
+        raise ValueError(f"{path}: architecture {found}, expected locus")
+
+    def get(key: str, *default: Any) -> Any:
+        return values.pop(f"locus.{key}", *default)
+
     try:
-        w.write_header_to_file()
-        w.write_kv_data_to_file()
-        w.write_tensors_to_file()
-        w.close()
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        n_head, n_embd = get("attention.head_count"), get("embedding_length")
+        config = DecoderConfig(
+            n_vocab=given["token_embd.weight"].shape[0],
+            n_embd=n_embd,
+            n_layer=get("block_count"),
+            n_head=n_head,
+            n_head_kv=get("attention.head_count_kv", n_head),
+            head_dim=get("attention.key_length", n_embd // n_head),
+            n_ff=get("feed_forward_length"),
+            n_context=get("context_length"),
+            norm=get("norm", "layernorm"),
+            norm_epsilon=get("norm_epsilon", 1e-5),
+            activation=get("activation", "gelu_tanh"),
+            gated=get("gated", False),
+            parallel_residual=get("parallel_residual", False),
+            embedding_norm=get("embedding_norm", False),
+            embedding_scale=get("embedding_scale", 1.0),
+            attention_scale=get("attention.scale", None),
+            tied="output.weight" not in given,
+            position=get("position", "none"),
+        )
+    except KeyError as missing:
+        raise ValueError(f"{path}: the file has no {missing.args[0]}") from None
+    norm_position = get("norm_position", "pre")
+    if norm_position != "pre":
+        raise ValueError(f"{path}: norm_position {norm_position}; this decoder has pre alone")
+    unknown = [k for k in values if k.startswith("locus.") and not k.startswith(REMARKS)]
+    if unknown:
+        raise ValueError(f"{path}: this decoder does not know {', '.join(unknown)}")
+    return config
+
+
+def tensors_of(reader: gguf.GGUFReader, path: Path) -> dict[str, Tensor]:
+    """All tensors by name, widened to torch's default type; F32 and F16 alone."""
+    readable = (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16)
+    kind, out = torch.get_default_dtype(), {}
+    for tensor in reader.tensors:
+        if tensor.tensor_type not in readable:
+            found = tensor.tensor_type.name
+            raise ValueError(f"{path}: {tensor.name} is {found}; this decoder reads F32 and F16")
+        out[tensor.name] = torch.from_numpy(np.array(tensor.data)).to(kind)
+    return out
 
 
 def read_gguf(path: Path, position: str | None = None) -> tuple[Decoder, ByteBpe | Bytes]:
-    """Read what `write_gguf` wrote, or a file like it. Weights are widened to torch's default
-    type. `position` overrides the file's SPEC; if its scheme is the same, what it doesn't name
-    stays."""
-    reader = gguf.GGUFReader(path)
-
-    def get(key: str, default: Any = None) -> Any:
-        field = reader.get_field(key)
-        if field is None and default is None:
-            raise ValueError(f"{path}: no metadata key {key}")
-        return default if field is None else field.contents()
-
-    if get("general.architecture") != "locus":
-        raise ValueError(f"{path}: architecture {get('general.architecture')}, expected locus")
-    kind = torch.get_default_dtype()
-    given = {t.name: torch.from_numpy(np.array(t.data)).to(kind) for t in reader.tensors}
-    n_head = get("locus.attention.head_count")
-    n_embd = get("locus.embedding_length")
-    scale = reader.get_field("locus.attention.scale")
-    config = DecoderConfig(
-        n_vocab=given["token_embd.weight"].shape[0],
-        n_embd=n_embd,
-        n_layer=get("locus.block_count"),
-        n_head=n_head,
-        n_head_kv=get("locus.attention.head_count_kv", n_head),
-        head_dim=get("locus.attention.key_length", n_embd // n_head),
-        n_ff=get("locus.feed_forward_length"),
-        n_context=get("locus.context_length"),
-        norm=get("locus.norm"),
-        norm_epsilon=get("locus.norm_epsilon"),
-        activation=get("locus.activation"),
-        gated=get("locus.gated"),
-        parallel_residual=get("locus.parallel_residual", False),
-        embedding_norm=get("locus.embedding_norm", False),
-        embedding_scale=get("locus.embedding_scale", 1.0),
-        attention_scale=None if scale is None else scale.contents(),
-        tied="output.weight" not in given,
-        position=get("locus.position"),
-    )
+    """Read what `write_gguf` wrote, or a file like it. `position` overrides the file's SPEC; if its
+    scheme is the same, what it doesn't name stays."""
+    try:
+        reader = gguf.GGUFReader(path)
+    except OSError:
+        raise
+    except Exception as error:  # gguf has no type of its own for what is no GGUF file
+        raise ValueError(f"{path}: not a GGUF file: {error}") from None
+    given = tensors_of(reader, path)
+    config = config_of(reader, path, given)
     if position is not None:
         config = replace(config, position=inherit(position, config.position))
     model = Decoder(config, given)
     wanted = model.checkpoint_tensors()
     missing = sorted(wanted.keys() - given.keys())
-    if position is None:
-        missing += sorted(given.keys() - wanted.keys())
-    if missing:
-        raise ValueError(f"{path}: missing or unknown tensors: {', '.join(missing)}")
+    # Another scheme leaves the weights of the file's own aside.
+    unknown = [
+        name
+        for name in sorted(given.keys() - wanted.keys())
+        if position is None or not ("position_" in name or "rope_" in name)
+    ]
+    if missing or unknown:
+        raise ValueError(f"{path}: missing or unknown tensors: {', '.join(missing + unknown)}")
     with torch.no_grad():
-        for tensor_name, parameter in wanted.items():
-            data = given[tensor_name]
-            if data.shape != parameter.shape:
-                raise ValueError(
-                    f"{path}: {tensor_name} is {list(data.shape)}, expected {list(parameter.shape)}"
-                )
-            parameter.copy_(data)
-    if get("tokenizer.ggml.model", "bytes") == "bytes":
+        for name, parameter in wanted.items():
+            if given[name].shape != parameter.shape:
+                found, expected = list(given[name].shape), list(parameter.shape)
+                raise ValueError(f"{path}: {name} is {found}, expected {expected}")
+            parameter.copy_(given[name])
+
+    def of_tokenizer(key: str, default: Any) -> Any:
+        field = reader.get_field(f"tokenizer.ggml.{key}")
+        return default if field is None else field.contents()
+
+    if of_tokenizer("model", "bytes") == "bytes":
         return model, Bytes()
-    return model, ByteBpe(get("tokenizer.ggml.tokens"), get("tokenizer.ggml.merges", []))
+    return model, ByteBpe(of_tokenizer("tokens", []), of_tokenizer("merges", []))

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from decoder import Decoder
 from positions import SpecError
 from tasks import TASKS, exact_match
-from texts import read_documents
+from texts import read_documents, read_text
 from vocabulary import ByteBpe, Bytes
 
 TOKENS_AT_ONCE = 8192
@@ -25,13 +25,16 @@ def window_loss(
 ) -> tuple[float, int]:
     """Mean loss in nats a token over windows of `length`, one after another, and the number of
     tokens it is over. A window feeds tokens t .. t+length-1 and predicts the next of each: all
-    tokens but the first in the end, or those of `max_windows` windows."""
+    tokens but the first in the end, or those of `max_windows` whole windows, every n-th from the
+    first on with the same whole n. A text shorter than a window is one."""
+    if len(stream) < 2:
+        raise ValueError("nothing to predict: the text has fewer than 2 tokens")
     tokens = torch.from_numpy(stream.astype(np.int64))
     starts = range(0, len(stream) - 1, length)
     whole = [s for s in starts if s + length < len(stream)]
     at_once = max(1, TOKENS_AT_ONCE // length)
     rest = [[s] for s in starts if s + length >= len(stream)]
-    if max_windows > 0:
+    if max_windows > 0 and whole:
         whole, rest = whole[:: max(1, len(whole) // max_windows)][:max_windows], []
     groups = [whole[i : i + at_once] for i in range(0, len(whole), at_once)] + rest
     total, count = 0.0, 0
@@ -41,7 +44,7 @@ def window_loss(
         loss = F.cross_entropy(logits.flatten(0, 1).float(), rows[:, 1:].flatten(), reduction="sum")
         total += loss.item()
         count += rows[:, 1:].numel()
-    return total / max(count, 1), count
+    return total / count, count
 
 
 @torch.no_grad()
@@ -61,7 +64,11 @@ def generate(
     ids = [tokenizer.end_of_text, *tokenizer.encode(prompt)]
     for _ in range(n_tokens):
         window = torch.tensor([ids[-model.config.n_context :]], device=device)
-        logits = model(window)[0, -1].float().cpu() / temperature
+        logits = model(window)[0, -1].float().cpu()
+        if temperature == 0:
+            logits[logits < logits.max()] = -math.inf
+        else:
+            logits /= temperature
         if 0 < top_k < len(logits):
             logits[logits < logits.topk(top_k).values[-1]] = -math.inf
         token = int(torch.multinomial(logits.softmax(-1), 1, generator=rng))
@@ -94,9 +101,9 @@ def print_lengths(
 ) -> None:
     """Perplexity of each text as it is, byte for byte, in windows of every length: CSV. A scheme
     that depends on the text's length takes the window's."""
-    print("position,text,length,tokens,nll,perplexity")
-    for path in paths:
-        stream = np.array(tokenizer.encode(path.read_bytes().decode()))
+    streams = [(path, np.array(tokenizer.encode(read_text(path)))) for path in paths]
+    n_served = 0
+    for path, stream in streams:
         for length in lengths:
             model.position.at_length(length)
             try:
@@ -104,11 +111,16 @@ def print_lengths(
             except SpecError as error:
                 print(f"{path.name}, length {length}: {error}", file=sys.stderr)
                 continue
+            if n_served == 0:
+                print("position,text,length,tokens,nll,perplexity")
+            n_served += 1
             print(
                 f'"{model.position.spec()}",{path.name},{length},{count},{loss:.6f},'
                 f"{math.exp(loss):.6f}",
                 flush=True,
             )
+    if n_served == 0:
+        raise ValueError(f"none of the lengths can be served by position {model.position.spec()}")
 
 
 def print_task(

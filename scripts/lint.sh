@@ -131,8 +131,8 @@ check_tidy() {
 
 check_python() {
     tool ruff || return
-    ruff check --quiet scripts || fail "ruff check"
-    ruff format --quiet --check scripts || fail "ruff format"
+    ruff check --quiet scripts tests || fail "ruff check"
+    ruff format --quiet --check scripts tests || fail "ruff format"
 }
 
 check_shell() {

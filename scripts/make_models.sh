@@ -2,7 +2,8 @@
 # Make the models of models/ again: `make models TEXT="train.txt ..." EVAL="held-out.txt ..."`.
 #
 # Environment (all have defaults but TEXT and EVAL, which the sets text and tales need):
-#   TEXT, EVAL    texts to train on, and held-out ones; <|endoftext|> lines part documents
+#   TEXT, EVAL    texts to train on, and held-out ones, names without spaces; lines that read
+#                 <|endoftext|> part documents
 #   STORIES       what the set `text` trains on instead (TEXT)
 #   SETS          sets to make, in this order (text tales copy reverse addition passkey)
 #   TALES_SCHEMES, TASK_SCHEMES   SPECs, in this order
@@ -10,7 +11,8 @@
 #   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (5M to 30M)
 #   ABOUT         the texts in words, kept in the files; ABOUT_STORIES for those of the set `text`
 #   OUT           where models go (models)
-#   WORK          where states and logs are kept, so that a run goes on where it was (build/models)
+#   WORK          where states, logs and the tokenizer of tales are kept, so that a run goes on where
+#                 it was (build/models; another OUT has its own, OUT/work)
 #   TRAIN         the trainer (scripts/train.py); PYTHON (python3, .venv's if there is one)
 #   THREADS       CPU threads (2)
 # A model that is there already is not made again. One that fails doesn't stop the others.
@@ -33,7 +35,8 @@ python=${PYTHON:-python3}
 [ -z "${PYTHON-}" ] && [ -x "$here/.venv/bin/python" ] && python=$here/.venv/bin/python
 train=${TRAIN:-$here/scripts/train.py}
 out=${OUT:-$here/models}
-work=${WORK:-$here/build/models}
+work=${WORK:-${OUT:+$OUT/work}}
+work=${work:-$here/build/models}
 read -ra text <<<"${TEXT-}"
 read -ra held_out <<<"${EVAL-}"
 read -ra stories <<<"${STORIES:-${TEXT-}}"
@@ -44,6 +47,9 @@ transformer-xl fire cope sandwich xpos recurrent}"
 read -ra task_schemes <<<"${TASK_SCHEMES:-none rope alibi t5 sinusoidal}"
 mkdir -p "$out" "$work"
 failed=0
+
+# name_of SPEC: rope as it is, rope:base=500 as rope-base-500.
+name_of() { tr ':=,' '---' <<<"$1"; }
 
 # make_model NAME OPTION...: trains and exports NAME.gguf, which keeps the command that made it.
 make_model() {
@@ -93,7 +99,7 @@ make_tales() {
     need_texts tales
     local spec
     for spec in "${tales_schemes[@]}"; do
-        make_model "tales-${spec%%:*}" --text "${text[@]}" --eval "${held_out[@]}" \
+        make_model "tales-$(name_of "$spec")" --text "${text[@]}" --eval "${held_out[@]}" \
             --tokenizer "$work/tales.tokenizer.json" --position "$spec" --tokens "${TOKENS:-10M}" \
             --context 256 --n-embd 128 --n-layer 5 --n-head 4 --n-ff 288 --warmup 200k --compile \
             --about "${ABOUT-}" $(scale_for "$spec" 128)
@@ -103,7 +109,7 @@ make_tales() {
 # tokens_for TASK SPEC TOKENS: more where a scheme takes longer to learn a task.
 tokens_for() {
     case $1-${2%%:*} in
-        passkey-sinusoidal) echo 15M ;;
+        reverse-alibi) echo 20M ;;
         addition-rope | addition-t5) echo 30M ;;
         *) echo "$3" ;;
     esac
@@ -116,7 +122,7 @@ make_task() {
     shift 3
     for spec in "${task_schemes[@]}"; do
         tokens=${TASK_TOKENS:-$(tokens_for "$task" "$spec" "$usual")}
-        make_model "$task-${spec%%:*}" --task "$task" --position "$spec" --tokens "$tokens" \
+        make_model "$task-$(name_of "$spec")" --task "$task" --position "$spec" --tokens "$tokens" \
             --n-embd "$width" --n-layer 3 --n-head 4 --n-ff $((2 * width)) --warmup 500k \
             --compile "$@" $(scale_for "$spec" "$width")
     done
@@ -126,11 +132,11 @@ for set in "${sets[@]}"; do
     case $set in
         text) make_text ;;
         tales) make_tales ;;
-        # 0.3 M parameters, and 0.14 M where that is enough: all of models/ stays under 40 MB.
-        copy) make_task copy 96 5M --batch 128 ;;
+        # 0.14 M parameters, enough for each task: all of models/ stays under 40 MB.
+        copy) make_task copy 64 10M --batch 128 ;;
         reverse) make_task reverse 64 10M --batch 128 ;;
         addition) make_task addition 64 20M --batch 128 ;;
-        passkey) make_task passkey 96 5M --batch 32 ;;
+        passkey) make_task passkey 64 15M --batch 32 ;;
         *)
             echo "make_models.sh: no set '$set'; known: text tales copy reverse addition passkey" >&2
             exit 2

@@ -1,9 +1,9 @@
 """Position schemes in PyTorch, written from their papers: a second implementation beside the
 engine's, for training, evaluation and golden data.
 
-A scheme is one subclass of `Position`, listed in `SCHEMES` (rotary.py has those that turn queries
-and keys, biases.py those that add to scores). The decoder calls its hooks at fixed places and
-never asks which scheme it runs:
+A scheme is one subclass of `Position`, listed in decoder.py's `SCHEMES` (rotary.py has those that
+turn queries and keys, biases.py those that add to scores). The decoder calls its hooks at fixed
+places and never asks which scheme it runs:
 
     embed   adds to the token embeddings
     rotate  changes queries and keys
@@ -174,8 +174,10 @@ class Position(nn.Module):
 
     def weight(self, name: str, layer: int = -1) -> Tensor:
         """A weight, a layer's own where it has one; negative: the one for all layers."""
-        own = f"blk/{layer}/{name.replace('.', '/')}"
-        return self.named[own if own in self.named else name.replace(".", "/")]
+        shared, own = name.replace(".", "/"), f"blk/{layer}/{name.replace('.', '/')}"
+        if own not in self.named and shared not in self.named:
+            raise SpecError(f"position {self.name}: the checkpoint has no {name} for all layers")
+        return self.named[own if own in self.named else shared]
 
     def expect(self, name: str, *shape: int) -> None:
         """Refuse weights `name` of another shape; -1 is any size."""
@@ -230,7 +232,7 @@ class LearnedPosition(Position):
     params = (
         Parameter("offset", 0, low=0, high=1 << 20, kind=int),
         Parameter("beyond", "error", choices=("error", "clamp", "wrap", "interpolate")),
-        Parameter("factor", 1.0, low=1e-6),
+        Parameter("factor", 1.0, low=1e-6, high=1e6),
     )
 
     def __init__(
@@ -243,6 +245,8 @@ class LearnedPosition(Position):
         self.n_rows = self.weight("position_embd.weight").shape[0] - values["offset"]
         if self.n_rows < 1:
             raise SpecError(f"position learned: offset={values['offset']} leaves no rows")
+        if values["factor"] != 1 and values["beyond"] != "interpolate":
+            raise SpecError("position learned: factor without beyond=interpolate")
 
     def build(self, rows: int) -> None:
         served = math.inf
@@ -276,9 +280,9 @@ class SinusoidalPosition(Position):
     params = (
         Parameter("layout", "interleaved", choices=("interleaved", "concat"), shown=True),
         Parameter("denominator", "paper", choices=("paper", "fairseq"), shown=True),
-        Parameter("base", 10000.0, low=1.0, shown=True),
+        Parameter("base", 10000.0, low=1.0, high=1e15, shown=True),
         Parameter("offset", 0, low=0, high=1 << 20, kind=int),
-        Parameter("factor", 1.0, low=1e-6),
+        Parameter("factor", 1.0, low=1e-6, high=1e6),
         Parameter("width", 0, low=0, high=1 << 20, kind=int),
     )
 
@@ -347,8 +351,13 @@ class RecurrentPosition(Position):
         return x + out
 
 
+# Short for rope:scaling=...
+SHORTHANDS = {s: s for s in ("linear", "ntk", "yarn", "llama3", "longrope")}
+SHORTHANDS["dynamic-ntk"] = "dynamic"
+
+
 def split_spec(spec: str) -> tuple[str, dict[str, str]]:
-    """NAME[:key=value[,key=value]...] as its name and texts."""
+    """NAME[:key=value[,key=value]...] as its name, a shorthand spelt out, and texts."""
     name, colon, rest = spec.partition(":")
     pairs: dict[str, str] = {}
     for item in rest.split(",") if colon else []:
@@ -358,21 +367,17 @@ def split_spec(spec: str) -> tuple[str, dict[str, str]]:
         if key in pairs:
             raise SpecError(f"position {name}: key '{key}' is given twice")
         pairs[key] = text
+    if name in SHORTHANDS:
+        return "rope", {"scaling": SHORTHANDS[name], **pairs}
     return name, pairs
 
 
-# Short for rope:scaling=...
-SHORTHANDS = {s: s for s in ("linear", "ntk", "yarn", "llama3", "longrope")}
-SHORTHANDS["dynamic-ntk"] = "dynamic"
-
-
 def inherit(spec: str, own: str) -> str:
-    """`spec` with what it doesn't name from `own`, a checkpoint's, if the scheme is the same."""
-    name, pairs = split_spec(spec)
-    if name in SHORTHANDS:
-        name, pairs = "rope", {"scaling": SHORTHANDS[name], **pairs}
-    own_name, own_pairs = split_spec(own)
-    merged = {**own_pairs, **pairs} if name == own_name else pairs
+    """`spec` with what it doesn't name from `own`, a checkpoint's, if the scheme is the same and
+    inherit=0 doesn't stand in it."""
+    (name, pairs), (own_name, own_pairs) = split_spec(spec), split_spec(own)
+    inherits = flag("inherit", 1).parse(pairs.pop("inherit", "1"), name)
+    merged = {**own_pairs, **pairs} if inherits and name == own_name else pairs
     return name + (":" + ",".join(f"{k}={v}" for k, v in merged.items()) if merged else "")
 
 

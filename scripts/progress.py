@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from checkpoint import Value
 from decoder import Decoder, DecoderConfig
 from vocabulary import ByteBpe, Bytes, tokenizer_from_json
 
@@ -33,16 +34,30 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
 def load_state(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise ValueError(f"{path}: no such state")
-    return torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception:  # torch has no type of its own for a file that is none of its
+        state = None
+    if not isinstance(state, dict) or "kept" not in state:
+        raise ValueError(f"{path}: not a state that train.py saved, or a part of one")
+    return state
 
 
-def model_from_state(state: dict[str, Any], weights: str) -> tuple[Decoder, ByteBpe | Bytes]:
+def model_from_state(
+    state: dict[str, Any], weights: str
+) -> tuple[Decoder, ByteBpe | Bytes, dict[str, Value]]:
+    """The model with its last or best weights, and what its file is to say of its making: what
+    was measured of these weights, and no others."""
     model = Decoder(DecoderConfig(**state["config"]))
-    chosen = state["model"]
+    chosen, measured = state["model"], state["measured"]
     if weights == "best" and state["best"] is not None:
-        chosen = state["best"]["model"]
+        chosen, measured = state["best"]["model"], state["best"]["measured"]
+    elif measured.get("training.tokens") != state["tokens"]:
+        measured = {"training.tokens": state["tokens"]}
     model.load_state_dict(chosen)
-    return model, tokenizer_from_json(state["tokenizer"])
+    return model, tokenizer_from_json(state["tokenizer"]), {**state["remarks"], **measured}
 
 
 class Log:
@@ -53,9 +68,11 @@ class Log:
         if path is None:
             return
         rows: list[list[str]] = []
-        if step > 0 and path.exists():
-            with path.open(newline="") as old:
-                rows = [r for r in list(csv.reader(old))[1:] if r and int(r[0]) <= step]
+        if path.exists() and path.stat().st_size > 0:
+            with path.open(newline="", errors="replace") as old:
+                if next(csv.reader(old), None) != list(LOG_COLUMNS):
+                    raise ValueError(f"{path}: is no log of train.py, and is left as it is")
+                rows = [r for r in csv.reader(old) if r and r[0].isdigit() and int(r[0]) <= step]
         self.file = path.open("w", newline="")
         self.writer = csv.writer(self.file, lineterminator="\n")
         self.writer.writerow(LOG_COLUMNS)

@@ -47,17 +47,17 @@ class RopePosition(Position):
     params = (
         Parameter("pairs", "half", choices=PAIRS, shown=True),
         Parameter("dim", None, low=2, kind=int, shown=True),
-        Parameter("base", 10000.0, low=1.0, shown=True),
+        Parameter("base", 10000.0, low=1.0, high=1e15, shown=True),
         Parameter("scaling", "none", choices=SCALINGS),
-        Parameter("factor", 1.0, low=1e-6),
+        Parameter("factor", 1.0, low=1e-6, high=1e6),
         Parameter("trained", None, low=1, kind=int),
         Parameter("length", "row", low=1, kind=int, words=("row",)),
-        Parameter("beta_fast", 32.0, low=1e-6),
-        Parameter("beta_slow", 1.0, low=1e-6),
+        Parameter("beta_fast", 32.0, low=1e-6, high=1e6),
+        Parameter("beta_slow", 1.0, low=1e-6, high=1e6),
         flag("truncate", 1),
-        Parameter("attn_factor", None, low=1e-6),
-        Parameter("low", 1.0, low=1e-6),
-        Parameter("high", 4.0, low=1e-6),
+        Parameter("attn_factor", None, low=1e-6, high=1e6),
+        Parameter("low", 1.0, low=1e-6, high=1e6),
+        Parameter("high", 4.0, low=1e-6, high=1e6),
         Parameter("factors", "auto", choices=("auto", "short", "long")),
         Parameter("nope_every", 0, low=0, kind=int),
     )
@@ -68,8 +68,7 @@ class RopePosition(Position):
         values = check_dim(self.name, config, values)
         super().__init__(config, values, given)
         half = values["dim"] // 2
-        if values["scaling"] in ("ntk", "dynamic") and half < 2:
-            raise SpecError(f"position rope: scaling={values['scaling']} needs dim of at least 4")
+        self.check_scaling(values)
         self.add_weight("rope_freqs.weight", lambda: torch.ones(half), needed=False)
         if values["scaling"] == "longrope":
             for which in ("short", "long"):
@@ -83,6 +82,23 @@ class RopePosition(Position):
         )
         self.by_length = by_length
         self.by_row = by_length and values["length"] == "row"
+
+    @staticmethod
+    def check_scaling(v: dict[str, Any]) -> None:
+        """Refuse what the engine refuses."""
+        wrong = {
+            "factor without a scaling": v["scaling"] == "none" and v["factor"] != 1,
+            f"scaling={v['scaling']} needs dim of at least 4": (
+                v["scaling"] in ("ntk", "dynamic") and v["dim"] < 4
+            ),
+            "beta_fast must be more than beta_slow": (
+                v["scaling"] == "yarn" and v["beta_fast"] <= v["beta_slow"]
+            ),
+            "high must be more than low": v["scaling"] == "llama3" and v["high"] <= v["low"],
+        }
+        for what, is_wrong in wrong.items():
+            if is_wrong:
+                raise SpecError(f"position rope: {what}")
 
     def at_length(self, n: int) -> None:
         if self.by_length:
@@ -203,9 +219,9 @@ class XposPosition(Position):
     params = (
         Parameter("pairs", "adjacent", choices=PAIRS, shown=True),
         Parameter("dim", None, low=2, kind=int, shown=True),
-        Parameter("base", 10000.0, low=1.0, shown=True),
-        Parameter("scale_base", 512.0, low=1e-6),
-        Parameter("gamma", 0.4, low=1e-6),
+        Parameter("base", 10000.0, low=1.0, high=1e15, shown=True),
+        Parameter("scale_base", 512.0, low=1e-6, high=1e15),
+        Parameter("gamma", 0.4, low=1e-6, high=1e6),
     )
 
     def __init__(

@@ -15,12 +15,20 @@ from vocabulary import END_OF_TEXT
 END_OF_TEXT_LINE = re.compile(rf"^[ \t]*{re.escape(END_OF_TEXT)}[ \t\r]*$", re.MULTILINE)
 
 
+def read_text(path: Path) -> str:
+    """A text byte for byte; ValueError where it isn't UTF-8."""
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
+
+
 def read_documents(paths: list[Path]) -> list[str]:
     """The documents of `paths` in order, stripped, without empty ones and duplicates. Lines that
     read `<|endoftext|>` part them."""
     seen: dict[str, None] = {}
     for path in paths:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path).replace("\r\n", "\n").replace("\r", "\n")
         for part in END_OF_TEXT_LINE.split(text):
             if document := part.strip():
                 seen.setdefault(document)

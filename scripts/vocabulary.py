@@ -29,8 +29,9 @@ class ByteBpe:
     @classmethod
     def train(cls, documents: list[str], n_vocab: int) -> ByteBpe:
         """GPT-2's kind of BPE: the 256 bytes first, then the merges, the end of text last."""
-        if n_vocab < 257:
-            raise ValueError(f"a vocabulary of {n_vocab}: at least 257 are needed")
+        least = 258  # a file without merges is none of GPT-2's
+        if n_vocab < least:
+            raise ValueError(f"a vocabulary of {n_vocab}: at least {least} are needed")
         backend = Tokenizer(models.BPE())
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -88,5 +89,18 @@ class Bytes:
 
 
 def tokenizer_from_json(text: str) -> ByteBpe | Bytes:
+    """What to_json gave; ValueError for anything else."""
     data = json.loads(text)
-    return Bytes() if data.get("bytes") else ByteBpe(data["tokens"], data["merges"])
+    if not isinstance(data, dict):
+        raise ValueError("not a tokenizer: expected a JSON object")
+    if data.get("bytes"):
+        return Bytes()
+    tokens, merges = data.get("tokens"), data.get("merges")
+    if not (isinstance(tokens, list) and isinstance(merges, list)):
+        raise ValueError("not a tokenizer: expected tokens and merges")
+    known, alphabet = set(tokens), pre_tokenizers.ByteLevel.alphabet()
+    parts = {part for merge in merges for part in (*merge.split(" "), merge.replace(" ", ""))}
+    missing = sorted({END_OF_TEXT, *alphabet, *parts} - known)
+    if missing:
+        raise ValueError(f"not a whole tokenizer: it has no token '{missing[0]}'")
+    return ByteBpe(tokens, merges)

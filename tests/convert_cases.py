@@ -24,37 +24,9 @@ from safetensors.numpy import save_file
 
 import convert_hf
 import convert_llama2c
-from checkpoint import Failure
+from checks import Checks
 
 VOCAB, CONTEXT, WIDTH, LAYERS = 300, 16, 8, 2
-
-
-class Checks:
-    """Counts, and prints what failed."""
-
-    def __init__(self) -> None:
-        self.n = self.failed = 0
-
-    def that(self, holds: bool, what: str) -> None:
-        self.n += 1
-        if not holds:
-            self.failed += 1
-            print(f"failed: {what}")
-
-    def refused(self, what: str, words: str, action: Callable[[], object], folder: Path) -> None:
-        """The action fails in one line that holds `words`, and leaves no file in `folder`."""
-        before = sorted(folder.iterdir()) if folder.is_dir() else []
-        try:
-            with contextlib.redirect_stderr(io.StringIO()):
-                action()
-            message = "nothing"
-        except (Failure, OSError) as failure:
-            message = str(failure)
-        except Exception as error:  # a traceback for the user
-            message = f"{type(error).__name__}: {error}\n"
-        self.that(words in message and "\n" not in message, f"{what}: {message!r}")
-        after = sorted(folder.iterdir()) if folder.is_dir() else []
-        self.that(before == after, f"{what}: left {set(after) - set(before)}")
 
 
 # ---- GPT-2 folders -------------------------------------------------------------------------
@@ -333,9 +305,7 @@ def main() -> None:
     check_gpt2_refusals(checks, work)
     if len(sys.argv) > 2:
         check_llama2c_refusals(checks, work, Path(sys.argv[2]))
-    percent = 100 * (checks.n - checks.failed) // checks.n
-    print(f"{percent}%: Checks: {checks.n}, Failures: {checks.failed}, Errors: 0")
-    sys.exit(1 if checks.failed else 0)
+    checks.report()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""Cases of train.py, in one process: train_cases.py FOLDER LOCUS TEXT.
+
+FOLDER is an empty one to work in; LOCUS the program that reads what is exported; TEXT to train on.
+Prints a line for each check that fails and "NN%: Checks: N, Failures: N, Errors: 0" at the end;
+exits 1 if any failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+import gguf
+import numpy as np
+import torch
+
+import train
+from checks import Checks
+from decoder import SCHEMES, Decoder, DecoderConfig, read_gguf
+from training import Training
+
+SHAPE = [
+    *("--n-embd", "16", "--n-layer", "2", "--n-head", "2", "--n-ff", "24"),
+    *("--batch", "4", "--warmup", "500", "--threads", "1", "--report", "2", "--eval-every", "4"),
+]
+CONTEXT, STEPS = 32, 6
+TOKENS = STEPS * 4 * CONTEXT
+
+
+class Bench:
+    """A folder with texts, and the trainer run in it."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.folder = folder
+        self.text, self.held_out = folder / "text.txt", folder / "held-out.txt"
+        half = len(text) // 2
+        self.text.write_text(text[:half], encoding="utf-8")
+        self.held_out.write_text(text[half : half + 3000], encoding="utf-8")
+        self.other = folder / "other.txt"
+        self.other.write_text(text[half + 3000 :], encoding="utf-8")
+        self.texts = ["--text", str(self.text), "--eval", str(self.held_out), "--vocab", "300"]
+        self.texts += ["--context", str(CONTEXT)]
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def run(self, *options: str) -> tuple[int, str, str]:
+        """Exit status, stdout and stderr of train.py."""
+        out, err, old = io.StringIO(), io.StringIO(), sys.argv
+        sys.argv = ["train.py", *options]
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                status = train.main()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 1
+        finally:
+            sys.argv = old
+        return status, out.getvalue(), err.getvalue()
+
+    def train(self, name: str, *options: str) -> tuple[int, str, str]:
+        """Trains NAME.gguf on the texts."""
+        export = ["--export", str(self.path(f"{name}.gguf"))]
+        return self.run(*self.texts, *SHAPE, "--tokens", str(TOKENS), *export, *options)
+
+
+def contents(path: Path) -> tuple[dict[str, object], dict[str, bytes]]:
+    """Metadata but for the command, and tensors."""
+    reader = gguf.GGUFReader(path)
+    keys = {k: f.contents() for k, f in reader.fields.items() if not k.startswith("GGUF.")}
+    keys.pop("locus.training.command", None)
+    return keys, {t.name: t.data.tobytes() for t in reader.tensors}
+
+
+def check_same_start(checks: Checks) -> None:
+    """All schemes start from the same weights but for their own."""
+    kept: dict[str, torch.Tensor] | None = None
+    for scheme in SCHEMES:
+        torch.manual_seed(7)
+        model = Decoder(DecoderConfig(n_vocab=40, n_embd=16, n_head=2, n_head_kv=2, head_dim=8,
+                                      n_layer=2, n_ff=24, position=scheme.name))  # fmt: skip
+        own = {k: v for k, v in model.state_dict().items() if not k.startswith("position.")}
+        kept = kept or own
+        same = own.keys() == kept.keys() and all(torch.equal(own[k], kept[k]) for k in own)
+        checks.that(same, f"{scheme.name}: starts from the same weights")
+
+
+def check_schemes(checks: Checks, bench: Bench, locus: Path) -> None:
+    """Every scheme trains, and the program agrees with PyTorch about what came of it."""
+    lengths = "16,32,80"
+    for scheme in SCHEMES:
+        name = scheme.name
+        status, _, err = bench.train(name, "--position", name)
+        checks.that(status == 0 and "nan" not in err, f"{name}: {err[-300:]}")
+        path = bench.path(f"{name}.gguf")
+        evaluate = ["--load", str(path), "--eval", str(bench.held_out), "--evaluate"]
+        _, out, _ = bench.run(*evaluate, "--lengths", lengths)
+        ours = subprocess.run(
+            [locus, "extrapolate", "-q", "-m", path, "-f", bench.held_out, "--lengths", lengths,
+             "--csv", bench.path("out.csv")],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        checks.that(ours.returncode == 0, f"{name}: locus extrapolate: {ours.stderr}")
+        theirs = {r["length"]: r for r in csv.DictReader(io.StringIO(out))}
+        with bench.path("out.csv").open(newline="") as file:
+            rows = [r for r in csv.DictReader(file) if r["nll"]]
+        n_lengths = 2 if name == "learned" else 3  # its table ends at the trained length
+        checks.that(len(rows) == len(theirs) == n_lengths, f"{name}: {len(rows)} lengths")
+        for row in rows:
+            other = theirs[row["length"]]
+            near = abs(float(row["nll"]) - float(other["nll"])) < 2e-5
+            same = near and row["tokens"] == other["tokens"]
+            checks.that(same, f"{name}: locus {row}, PyTorch {other}")
+
+
+def check_resumed(checks: Checks, bench: Bench) -> None:
+    """A run that is stopped, or whose export fails, and resumed is one that never was."""
+    options = ("--position", "t5", "--about", "a text")
+    bench.train("whole", *options, "--log", str(bench.path("whole.csv")))
+    keys, _ = contents(bench.path("whole.gguf"))
+    expected = {"training.tokens": TOKENS, "training.data": "a text"}
+    found = {key: keys.get(f"locus.{key}") for key in expected}
+    checks.that(found == expected, f"what the file says: {found}")
+    with bench.path("whole.csv").open(newline="") as file:
+        last = list(csv.DictReader(file))[-1]
+    loss = float(last["heldout_loss"])
+    checks.that(abs(keys["locus.training.loss"] - loss) < 1e-5, "the loss is the log's")
+
+    state = bench.path("run.state")
+    advance = Training.advance
+
+    def stop_after(step: int, number: int) -> None:
+        def advance_and_stop(self: Training) -> float:
+            rate = advance(self)
+            if self.step == step:
+                os.kill(os.getpid(), number)
+            return rate
+
+        Training.advance = advance_and_stop
+
+    resumable = (*options, "--state", str(state), "--log", str(bench.path("run.csv")))
+    for step, number in ((3, signal.SIGINT), (5, signal.SIGTERM)):
+        stop_after(step, number)
+        status, _, err = bench.train("resumed", *resumable)
+        checks.that(status == 128 + number, f"stopped at step {step}: status {status}, {err}")
+        checks.that(not bench.path("resumed.gguf").exists(), "and nothing exported")
+    bench.run("--state", str(state), "--export-only", "--export", str(bench.path("half.gguf")))
+    keys, _ = contents(bench.path("half.gguf"))
+    checks.that(keys.get("locus.training.tokens") == 5 * 4 * CONTEXT, "exported half-way")
+    checks.that("locus.training.loss" not in keys, "without a loss of other weights")
+    stop_after(STEPS, signal.SIGINT)  # in the last step: done all the same
+    status, _, err = bench.train("resumed", *resumable)
+    Training.advance = advance
+    checks.that(status == 0, f"resumed: status {status}, {err}")
+    same = contents(bench.path("resumed.gguf")) == contents(bench.path("whole.gguf"))
+    checks.that(same, "the resumed model is the other")
+    with bench.path("run.csv").open(newline="") as file:
+        steps = [int(row["step"]) for row in csv.DictReader(file)]
+    checks.that(steps == [2, 4, 6], f"the log's steps: {steps}")
+
+    status, _, err = bench.train("x/resumed", *resumable)
+    checks.that(status == 2 and "there is no folder" in err, f"an export to nowhere: {err}")
+    bench.path("resumed.gguf").unlink()
+    bench.train("resumed", *resumable)
+    same = contents(bench.path("resumed.gguf")) == contents(bench.path("whole.gguf"))
+    checks.that(same, "the finished state exports the same again")
+    for other, words in (
+        (("--position", "rope"), "position t5, asked rope"),
+        (("--weight-decay", "0.5"), "weight-decay 0.1, asked 0.5"),
+        (("--text", str(bench.other)), "other texts"),
+        (("--tokens", "200"), "past --tokens"),
+    ):
+        before = state.read_bytes()
+        status, _, err = bench.train("other", *resumable, *other)
+        one = status == 2 and words in err and err.count("\n") == 1
+        checks.that(one and state.read_bytes() == before, f"{other}: {err}")
+
+
+def check_best(checks: Checks, bench: Bench) -> None:
+    """--weights best exports the weights of the lowest held-out loss, and says what they had."""
+    options = ("--position", "none", "--lr", "0.05", "--tokens", "4k", "--eval-every", "2")
+    status, _, err = bench.train(
+        "best", *options, "--weights", "best", "--log", str(bench.path("best.csv"))
+    )
+    checks.that(status == 0, err)
+    keys, _ = contents(bench.path("best.gguf"))
+    with bench.path("best.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["heldout_loss"]]
+    row = min(rows, key=lambda row: float(row["heldout_loss"]))
+    same = keys["locus.training.tokens"] == int(row["tokens"])
+    same = same and abs(keys["locus.training.loss"] - float(row["heldout_loss"])) < 1e-5
+    checks.that(same, f"best: {keys['locus.training.tokens']}, {row}")
+
+
+def check_short_held_out(checks: Checks, bench: Bench) -> None:
+    """A held-out text shorter than a window has a loss all the same."""
+    short = bench.path("tale.txt")
+    short.write_text("Once upon a time there was a fox.")
+    status, _, err = bench.train("short", "--position", "rope", "--eval", str(short))
+    keys, _ = contents(bench.path("short.gguf"))
+    checks.that(status == 0 and keys["locus.training.loss"] > 1, f"short: {err}")
+
+
+def check_tasks(checks: Checks, bench: Bench) -> None:
+    for task, length in (("copy", 4), ("reverse", 4), ("addition", 2), ("passkey", 160)):
+        path = bench.path(f"{task}.gguf")
+        status, _, err = bench.run(
+            "--task", task, "--task-length", str(length), *SHAPE, "--tokens", "500",
+            "--export", str(path),
+        )  # fmt: skip
+        checks.that(status == 0, f"{task}: {err}")
+        keys, _ = contents(path)
+        says = (keys.get("locus.task"), keys.get("locus.task_length"))
+        checks.that(says == (task, length), f"{task}: the file says {says}")
+        checks.that("locus.training.exact_match" in keys, f"{task}: exact match is kept")
+
+
+def check_refused(checks: Checks, bench: Bench) -> None:
+    """Wrong requests end in one line that says what was found."""
+    empty, binary, short = (bench.path(f"{name}.txt") for name in ("empty", "binary", "short"))
+    empty.write_text("")
+    binary.write_bytes(bytes(range(256)))
+    short.write_text("Once upon a time.")
+    letters = bench.path("letters.json")
+    letters.write_text('{"tokens": ["a", "<|endoftext|>"], "merges": []}')
+    notes = bench.path("notes.state")
+    notes.write_text("not a state")
+    cut = bench.path("cut.state")
+    whole = bench.path("whole.gguf").read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    alone = [*SHAPE, "--tokens", "500"]
+    load = ["--load", str(bench.path("whole.gguf"))]
+    no_scheme = ["--load", str(bench.path("none.gguf"))]
+    cases: list[tuple[Sequence[str], str]] = [
+        ([], "--text FILE or --task NAME"),
+        (["--text", str(bench.path("none.txt")), *alone], "No such file"),
+        (["--text", str(bench.folder), *alone], "Is a directory"),
+        (["--text", str(empty), *alone], "no document"),
+        (["--text", str(binary), *alone], "not UTF-8"),
+        (["--text", str(short), *alone], "tokens; a window of"),
+        ([*bench.texts, *SHAPE, "--n-head", "3"], "--n-embd 16 is no multiple of --n-head 3"),
+        ([*bench.texts, *SHAPE, "--position", "t6"], "unknown position scheme 't6'"),
+        ([*bench.texts, *SHAPE, "--position", "t5:buckets=x"], "buckets=x is not an integer"),
+        ([*bench.texts, *SHAPE, "--state", str(notes)], "not a state"),
+        ([*bench.texts, *SHAPE, "--tokenizer", str(notes)], "no tokenizer"),
+        ([*bench.texts, *SHAPE, "--device", "abacus"], "--device abacus"),
+        ([*bench.texts, "--task", "copy", *alone], "expected one"),
+        (["--task", "copy", "--context", "64", *alone], "--context"),
+        (["--task", "passkey", "--task-length", "3", *alone], "the shortest"),
+        ([*bench.texts, *SHAPE, "--export", str(bench.text)], "is a text, too"),
+        ([*bench.texts, *SHAPE, "--state", str(cut), "--log", str(cut)], "is the state, too"),
+        ([*bench.texts, *SHAPE, "--tokens", "1k", "--log", str(notes)], "is no log of train.py"),
+        ([*bench.texts, *SHAPE, "--tokenizer", str(letters)], "no token '!'"),
+        ([*bench.texts, *SHAPE, "--vocab", "257"], "at least 258"),
+        ([*bench.texts, *SHAPE, "--position", "rope:factor=4"], "factor without a scaling"),
+        ([*bench.texts, *SHAPE, "--position", "sandwich:dim=7"], "dim=7 is not even"),
+        ([*bench.texts, *SHAPE, "--position", "learned:factor=2"], "beyond=interpolate"),
+        ([*load, *SHAPE], "--load needs"),
+        ([*load, "--export-only", "--export", "x"], "--export-only exports a --state"),
+        ([*load, "--evaluate", "--eval", str(empty)], "nothing to predict"),
+        ([*load, "--evaluate", "--eval", str(empty), "--lengths", "16"], "nothing to predict"),
+        ([*load, "--evaluate", "--eval", str(binary), "--lengths", "16"], "not UTF-8"),
+        (["--load", str(notes), "--generate", "x"], "not a GGUF file"),
+        (["--load", str(cut), "--generate", "x"], "not a GGUF file"),
+        (["--state", str(bench.path("no.state")), "--generate", "x"], "no such state"),
+        ([*load, "--evaluate"], "--eval FILE"),
+        ([*no_scheme, "--position", "relative", "--generate", "x"], "has no position_bias.weight"),
+        ([*load, "--position", "kerple", "--generate", "x"], "has no position_kerple.p"),
+    ]
+    for options, words in cases:
+        before = {p: p.stat().st_size for p in bench.folder.iterdir()}
+        status, out, err = bench.run(*options)
+        one = status == 2 and not out and err.count("\n") == 1 and words in err
+        checks.that(one, f"{' '.join(options)}: status {status}, {err[-400:]!r}")
+        after = {p: p.stat().st_size for p in bench.folder.iterdir()}
+        checks.that(before == after, f"{' '.join(options)}: left {set(after) - set(before)}")
+
+
+def check_unknown_keys(checks: Checks, bench: Bench) -> None:
+    """A file that means something this decoder can't compute is refused, not computed wrongly."""
+    reader = gguf.GGUFReader(bench.path("none.gguf"))
+    for key, value in (("attention.window", 8), ("norm_position", "post"), ("gated", None)):
+        path = bench.path("odd.gguf")
+        writer = gguf.GGUFWriter(path, "locus")
+        for name, field in reader.fields.items():
+            if name.startswith("locus.") and name != f"locus.{key}":
+                writer.add_key_value(name, field.contents(), field.types[0])
+        if isinstance(value, int):
+            writer.add_uint32(f"locus.{key}", value)
+        elif isinstance(value, str):
+            writer.add_string(f"locus.{key}", value)
+        for tensor in reader.tensors:
+            writer.add_tensor(tensor.name, np.array(tensor.data))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        try:
+            read_gguf(path)
+            found = "nothing"
+        except ValueError as error:
+            found = str(error)
+        # Without `gated` the default is false, and ffn_gate has no place.
+        checks.that((key if value else "ffn_gate") in found, f"{key}: {found}")
+
+
+def main() -> None:
+    folder, locus, text = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+    checks, bench = Checks(), Bench(folder, text.read_text(encoding="utf-8"))
+    check_same_start(checks)
+    check_schemes(checks, bench, locus)
+    check_resumed(checks, bench)
+    check_best(checks, bench)
+    check_short_held_out(checks, bench)
+    check_tasks(checks, bench)
+    check_refused(checks, bench)
+    check_unknown_keys(checks, bench)
+    checks.report()
+
+
+if __name__ == "__main__":
+    main()
