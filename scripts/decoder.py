@@ -254,6 +254,7 @@ class Decoder(nn.Module):
         self.initialise()
         # Last, so that every scheme has the same other weights.
         self.position = parse_position(config.position, config, given)
+        self.position.given = None  # its weights are copies
         self.position.reserve(min(config.n_context, 4096))
 
     def initialise(self) -> None:
@@ -383,7 +384,7 @@ def write_gguf(
 
 
 # Keys of `locus` that say nothing of the shape.
-REMARKS = ("locus.vocab_size", "locus.task", "locus.task_length", "locus.training.")
+REMARKS = ("locus.vocab_size", "locus.task", "locus.training.")
 
 
 def config_of(reader: gguf.GGUFReader, path: Path, given: Mapping[str, Tensor]) -> DecoderConfig:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from decoder import Decoder
 from positions import SpecError
-from tasks import TASKS, exact_match
+from tasks import TASKS, UNSEEN, exact_match
 from texts import read_documents, read_text
 from vocabulary import ByteBpe, Bytes
 
@@ -137,5 +137,11 @@ def print_task(
     print("position,task,length,trials,accuracy")
     for length in lengths or range(task.shortest, task.trained + 1):
         model.position.at_length(task.longest(length))
-        right = exact_match(model, task, length, trials=trials, seed=seed, device=device)
+        try:
+            right = exact_match(
+                model, task, length, trials=trials, seed=seed + UNSEEN, device=device
+            )
+        except SpecError as error:
+            print(f"{name}, length {length}: {error}", file=sys.stderr)
+            continue
         print(f'"{model.position.spec()}",{name},{length},{trials},{right:.4f}', flush=True)

@@ -4,11 +4,11 @@
 # Environment (all have defaults but TEXT and EVAL, which the sets text and tales need):
 #   TEXT, EVAL    texts to train on, and held-out ones, names without spaces; lines that read
 #                 <|endoftext|> part documents
-#   STORIES       what the set `text` trains on instead (TEXT)
+#   STORIES, EVAL_STORIES   what the set `text` has instead (TEXT, EVAL)
 #   SETS          sets to make, in this order (text tales copy reverse addition passkey)
 #   TALES_SCHEMES, TASK_SCHEMES   SPECs, in this order
 #   TOKENS        tokens each model of tales trains on (10M)
-#   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (5M to 30M)
+#   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (10M to 30M)
 #   ABOUT         the texts in words, kept in the files; ABOUT_STORIES for those of the set `text`
 #   OUT           where models go (models)
 #   WORK          where states, logs and the tokenizer of tales are kept, so that a run goes on where
@@ -40,6 +40,7 @@ work=${work:-$here/build/models}
 read -ra text <<<"${TEXT-}"
 read -ra held_out <<<"${EVAL-}"
 read -ra stories <<<"${STORIES:-${TEXT-}}"
+read -ra held_out_stories <<<"${EVAL_STORIES:-${EVAL-}}"
 read -ra sets <<<"${SETS:-text tales copy reverse addition passkey}"
 # What has been compared most comes first.
 read -ra tales_schemes <<<"${TALES_SCHEMES:-rope alibi none learned sinusoidal t5 relative kerple \
@@ -79,8 +80,9 @@ scale_for() {
     [ "${1%%:*}" != sinusoidal ] || awk -v d="$2" 'BEGIN { printf "--embedding-scale %.1f", sqrt(d) }'
 }
 
+# need_texts SET N_TEXTS N_HELD_OUT
 need_texts() {
-    if [ ${#text[@]} -eq 0 ] || [ ${#held_out[@]} -eq 0 ]; then
+    if [ "$2" -eq 0 ] || [ "$3" -eq 0 ]; then
         echo "make_models.sh: TEXT and EVAL must name texts for the set $1" >&2
         exit 2
     fi
@@ -88,15 +90,15 @@ need_texts() {
 
 # The largest, for text: its own tokenizer.
 make_text() {
-    need_texts text
-    make_model tales --text "${stories[@]}" --eval "${held_out[@]}" --tokens "${TEXT_TOKENS:-14M}" \
+    need_texts text ${#stories[@]} ${#held_out_stories[@]}
+    make_model tales --text "${stories[@]}" --eval "${held_out_stories[@]}" --tokens "${TEXT_TOKENS:-14M}" \
         --position rope --warmup 200k --compile --about "${ABOUT_STORIES:-${ABOUT-}}"
 }
 
 # The same model under every scheme: 1.0 M parameters, trained on 256 tokens at a time.
 # shellcheck disable=SC2046 # two words, or none
 make_tales() {
-    need_texts tales
+    need_texts tales ${#text[@]} ${#held_out[@]}
     local spec
     for spec in "${tales_schemes[@]}"; do
         make_model "tales-$(name_of "$spec")" --text "${text[@]}" --eval "${held_out[@]}" \
@@ -132,7 +134,7 @@ for set in "${sets[@]}"; do
     case $set in
         text) make_text ;;
         tales) make_tales ;;
-        # 0.14 M parameters, enough for each task: all of models/ stays under 40 MB.
+        # 0.14 M parameters, enough for each task, so that all of models/ is 39 MiB.
         copy) make_task copy 64 10M --batch 128 ;;
         reverse) make_task reverse 64 10M --batch 128 ;;
         addition) make_task addition 64 20M --batch 128 ;;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,10 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
 def load_state(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise ValueError(f"{path}: no such state")
+    data = io.BytesIO(path.read_bytes())
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception:  # torch has no type of its own for a file that is none of its
+        state = torch.load(data, map_location="cpu", weights_only=True)
+    except Exception:  # torch has no type of its own for what is none of its files
         state = None
     if not isinstance(state, dict) or "kept" not in state:
         raise ValueError(f"{path}: not a state that train.py saved, or a part of one")
@@ -52,7 +52,9 @@ def model_from_state(
     was measured of these weights, and no others."""
     model = Decoder(DecoderConfig(**state["config"]))
     chosen, measured = state["model"], state["measured"]
-    if weights == "best" and state["best"] is not None:
+    if weights == "best":
+        if state["best"] is None:
+            raise ValueError("no weights are the best: nothing held out was measured yet")
         chosen, measured = state["best"]["model"], state["best"]["measured"]
     elif measured.get("training.tokens") != state["tokens"]:
         measured = {"training.tokens": state["tokens"]}
@@ -61,7 +63,8 @@ def model_from_state(
 
 
 class Log:
-    """Losses as CSV, a row at a time. A resumed run drops the rows past its state."""
+    """Losses as CSV, a row at a time. A resumed run drops the rows past its state, a new one all
+    of them."""
 
     def __init__(self, path: Path | None, step: int) -> None:
         self.file = None

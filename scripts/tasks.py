@@ -46,6 +46,7 @@ QUESTION = "What is the pass key? The pass key is "
 N_KEY = 5
 PASSKEY_BARE = 1 + len(INTRODUCTION + KEY.format("0" * N_KEY) + QUESTION) + N_KEY + 1
 IGNORED = -100  # a target that has no part in the loss
+UNSEEN = 1_000_000  # added to a seed: examples that training on the seed doesn't make
 
 Random = np.random.Generator
 Example = tuple[str, str]  # prompt, answer without the line feed

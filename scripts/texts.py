@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vocabulary import END_OF_TEXT
 
-END_OF_TEXT_LINE = re.compile(rf"^[ \t]*{re.escape(END_OF_TEXT)}[ \t\r]*$", re.MULTILINE)
+END_OF_TEXT_LINE = re.compile(rf"^[ \t]*{re.escape(END_OF_TEXT)}[ \t]*$", re.MULTILINE)
 
 
 def read_text(path: Path) -> str:

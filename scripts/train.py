@@ -52,6 +52,8 @@ def export(
 def check_files(args: argparse.Namespace) -> None:
     """Before the work: every file that is to be written has a folder, and is no other's."""
     seen = {path.resolve(): "a text" for path in (*args.text, *args.eval)}
+    if args.load is not None:
+        seen[args.load.resolve()] = "the model"
     for option in ("state", "log", "tokenizer", "export"):
         path: Path | None = getattr(args, option)
         if path is None:
@@ -65,7 +67,6 @@ def check_files(args: argparse.Namespace) -> None:
 
 
 def train(args: argparse.Namespace, device: torch.device) -> int:
-    check_files(args)
     state = load_state(args.state) if args.state is not None and args.state.exists() else None
     run = Training(args, device, state)
     stopped_by = run.run()
@@ -81,20 +82,24 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
 def use(args: argparse.Namespace, device: torch.device) -> int:
     """Export, evaluate or sample a model that exists."""
     remarks: dict[str, Value] = {}
+    if args.export_only != (args.export is not None):
+        raise UsageError("--export-only and --export FILE belong together where nothing is trained")
     if args.load is not None and args.export_only:
         raise UsageError("--export-only exports a --state; `locus quantize` converts a file")
     if args.load is not None:
         model, tokenizer = read_gguf(args.load, args.position)
+    elif args.state is not None and args.position is not None:
+        raise UsageError("--position overrides the scheme of a --load, not of a --state")
     elif args.state is not None:
         model, tokenizer, remarks = model_from_state(load_state(args.state), args.weights)
     else:
         raise UsageError("--export-only, --evaluate and --generate need --state or --load")
     model.to(device).eval()
     if args.export_only:
-        if args.export is None:
-            raise UsageError("--export-only needs --export FILE")
         export(args, model, tokenizer, remarks)
     if args.evaluate:
+        if args.task is not None and tokenizer.kind != Bytes.kind:
+            raise UsageError("--task needs a model whose tokens are bytes")
         if args.task is not None:
             print_task(model, args.task, args.lengths, device, trials=args.trials, seed=args.seed)
         elif not args.eval:
@@ -123,16 +128,18 @@ def use(args: argparse.Namespace, device: torch.device) -> int:
 
 
 def count(text: str) -> int:
-    """A whole number from 1 to 10^12, with k or K, M or G for powers of a thousand."""
+    """A whole number from 1 to 2^32 - 1, with k or K, M or G for powers of a thousand."""
     scales = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
     scale = scales.get(text[-1:], 1)
     try:
-        value = round(float(text.removesuffix(text[-1:]) if scale > 1 else text) * scale)
-    except (ValueError, OverflowError):
+        value = float(text.removesuffix(text[-1:]) if scale > 1 else text) * scale
+    except ValueError:
         value = 0
-    if not 1 <= value <= 10**12:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number such as 500k or 30M")
-    return value
+    if not (1 <= value < 2**32 and value.is_integer()):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a whole number from 1 to 2^32 - 1, such as 64, 500k or 30M"
+        )
+    return int(value)
 
 
 def at_least(least: float, *, itself: bool = True) -> Callable[[str], float]:
@@ -290,6 +297,7 @@ def main() -> int:
             if args.threads > MOST_THREADS:
                 raise UsageError(f"--threads {args.threads}: expected at most {MOST_THREADS}")
             torch.set_num_threads(args.threads)
+        check_files(args)
         device = choose_device(args.device)
         if args.export_only or args.evaluate or args.generate is not None:
             return use(args, device)

@@ -1,7 +1,7 @@
 """A training run: what it learns from, its optimisers, and its steps.
 
     batch -> loss -> gradients, clipped -> optimisers     a step
-    every --report steps: a line and a row of the log; every --eval-every: the held-out loss
+    every --report steps: a line and a row of the log; every --eval-every: the held-out loss, too
 
 What a step sees follows from the arguments and its number, so that a run that goes on from its
 state is the one that was never stopped.
@@ -21,7 +21,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -30,14 +29,17 @@ from checkpoint import Value
 from decoder import Decoder, DecoderConfig
 from evaluation import window_loss
 from progress import Log, save_state
-from tasks import IGNORED, TASKS, TaskBatches, exact_match
+from tasks import IGNORED, TASKS, UNSEEN, TaskBatches, exact_match
 from texts import Windows, read_documents
 from vocabulary import ByteBpe, Bytes, tokenizer_from_json
 
 LEARNING_RATES = {"adamw": 2e-3, "muon": 5e-3}
 
-# Options that a run keeps when it is resumed; only --tokens may grow.
-KEPT = ("seed", "batch", "optimiser", "lr", "warmup", "weight_decay", "clip", "task", "task_length")
+# Options, beside the shape, that a resumed run must have the same.
+KEPT = (
+    "tokens", "batch", "optimiser", "lr", "warmup", "weight_decay", "clip", "seed", "precision",
+    "eval_windows", "vocab", "task",
+)  # fmt: skip
 
 
 class UsageError(Exception):
@@ -53,8 +55,17 @@ def say(text: str) -> None:
 # --------------------------------------------------------------------------------------------
 
 
-def make_tokenizer(args: argparse.Namespace, documents: list[str]) -> ByteBpe | Bytes:
-    """The tokenizer in the file --tokenizer; a new one where there is no file, kept there."""
+def make_tokenizer(
+    args: argparse.Namespace, documents: list[str], state: dict[str, Any] | None
+) -> ByteBpe | Bytes:
+    """The state's tokenizer, or that in the file --tokenizer; a new one where there is no file,
+    kept there."""
+    if state is not None:
+        text: str = state["tokenizer"]
+        other = args.tokenizer is not None and args.tokenizer.exists()
+        if other and args.tokenizer.read_text(encoding="utf-8", errors="replace") != text:
+            raise UsageError(f"{args.tokenizer}: is not the tokenizer of {args.state}")
+        return tokenizer_from_json(text)
     if args.tokenizer is not None and args.tokenizer.exists():
         try:
             return tokenizer_from_json(args.tokenizer.read_text(encoding="utf-8"))
@@ -75,11 +86,7 @@ class TextSource:
         documents = [d for d in read_documents(args.text) if d not in known]
         if not documents:
             raise UsageError("the texts hold no document that isn't in the held-out ones, too")
-        self.tokenizer = (
-            make_tokenizer(args, documents)
-            if state is None
-            else tokenizer_from_json(state["tokenizer"])
-        )
+        self.tokenizer = make_tokenizer(args, documents, state)
         self.n_context, self.n_windows = args.context, args.eval_windows
         stream = self.tokenizer.encode_documents(documents)
         self.windows = Windows(stream, self.n_context, args.seed)
@@ -91,7 +98,7 @@ class TextSource:
         self.batch = self.windows.batch
         self.per_step = args.batch * self.n_context
         self.held_out = self.tokenizer.encode_documents(held_out)
-        self.hash = hashlib.sha256(np.asarray(stream, dtype="<u4").tobytes()).hexdigest()
+        self.hash = hashlib.sha256("\0".join((*documents, "", *held_out)).encode()).hexdigest()
         self.remarks: dict[str, Value] = {}
         self.about = (
             f"{len(documents)} documents, {len(stream)} tokens; held out {len(self.held_out)}"
@@ -127,7 +134,7 @@ class TaskSource:
 
     def measure(self, model: Decoder, device: torch.device) -> dict[str, float]:
         """The loss in nats a token, and the share of exact matches at the trained length."""
-        unseen = self.seed + 1_000_000
+        unseen = self.seed + UNSEEN
         inputs, targets = TaskBatches(self.task, self.length, unseen).batch(0, self.N_BATCH)
         with torch.no_grad():
             logits = model(inputs.to(device)).flatten(0, 1).float()
@@ -227,6 +234,9 @@ class Training:
         self.step, self.seconds = 0, 0.0
         self.measured: dict[str, Value] = {}  # by its keys in the file
         self.best: dict[str, Any] | None = None
+        # Since the last report: losses, and when that was.
+        self.sum_loss, self.n_summed = torch.zeros((), device=device), 0
+        self.clock = time.monotonic()
         if state is not None:
             self.resume(state)
         bf16 = args.precision == "bf16" or (args.precision == "auto" and device.type == "cuda")
@@ -234,9 +244,6 @@ class Training:
             torch.autocast(device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()
         )
         self.loss_of = torch.compile(self.plain_loss) if args.compile else self.plain_loss
-        # Since the last report: losses, and when that was.
-        self.sum_loss, self.n_summed = torch.zeros((), device=device), 0
-        self.clock = time.monotonic()
 
     def plain_loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         logits = self.model(inputs).flatten(0, 1).float()
@@ -245,13 +252,12 @@ class Training:
     # ---- the state
 
     def kept(self) -> dict[str, Any]:
-        """What a resumed run must have the same."""
-        options = {key: getattr(self.args, key) for key in KEPT}
-        return {
-            **dataclasses.asdict(self.model.config),
-            **options,
-            "texts": self.source.hash,
-        }
+        """What a resumed run must have the same, by the names of options."""
+        kept = dataclasses.asdict(self.model.config)
+        kept["context"] = kept.pop("n_context")
+        kept["position"] = self.model.position.spec()
+        kept |= {key: getattr(self.args, key) for key in KEPT}
+        return {"task": kept.pop("task"), **kept, "texts": self.source.hash}
 
     def state(self) -> dict[str, Any]:
         return {
@@ -262,6 +268,7 @@ class Training:
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
             "step": self.step,
             "tokens": self.step * self.source.per_step,
+            "since_report": (self.sum_loss.item(), self.n_summed),
             "seconds": self.seconds + time.monotonic() - self.clock,
             "best": self.best,
             "measured": self.measured,
@@ -276,14 +283,13 @@ class Training:
             if value != made:
                 name = key.replace("_", "-")
                 raise UsageError(f"{self.args.state}: was made with {name} {made}, asked {value}")
-        if state["step"] > self.last_step:
-            tokens = state["step"] * self.source.per_step
-            raise UsageError(f"{self.args.state}: is at {tokens} tokens, past --tokens")
         self.model.load_state_dict(state["model"])
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
         self.step, self.seconds, self.best = state["step"], state["seconds"], state["best"]
         self.measured = state["measured"]
+        sum_loss, self.n_summed = state["since_report"]
+        self.sum_loss.fill_(sum_loss)
 
     def save(self) -> None:
         """Nothing that isn't finite replaces a good state."""
@@ -292,9 +298,9 @@ class Training:
             save_state(self.args.state, self.state())
 
     def check_finite(self) -> None:
-        if not torch.isfinite(self.sum_loss):
-            loss = self.sum_loss.item()
-            raise UsageError(f"the loss is {loss} at step {self.step}: try a smaller --lr")
+        values = (self.sum_loss, *self.model.parameters())
+        if not all(torch.isfinite(value).all() for value in values):
+            raise UsageError(f"weights are not finite after step {self.step}: try a smaller --lr")
 
     # ---- a step
 
@@ -331,7 +337,8 @@ class Training:
         return found
 
     def report(self, log: Log, rate: float) -> None:
-        """A line and a row of the log, measured anew every --eval-every steps and at the end."""
+        """A line and a row of the log, with what is measured every --eval-every steps and at the
+        end."""
         self.check_finite()
         mean = self.sum_loss.item() / self.n_summed
         spell = time.monotonic() - self.clock
@@ -376,13 +383,14 @@ class Training:
             nonlocal stopped_by
             stopped_by = number
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(number, stop) for number in signals]
         self.clock = saved_at = time.monotonic()
         try:
             while self.step < self.last_step and stopped_by == 0:
                 rate = self.advance()
-                if self.step % self.args.report == 0 or self.step == self.last_step:
+                every = (self.args.report, self.args.eval_every, self.last_step)
+                if any(self.step % n == 0 for n in every):
                     self.report(log, rate)
                 if time.monotonic() - saved_at >= self.args.save_seconds:
                     self.save()
@@ -390,6 +398,8 @@ class Training:
             self.save()
         finally:
             log.close()
+            for number, handler in zip(signals, before, strict=True):
+                signal.signal(number, handler)
         return stopped_by if self.step < self.last_step else 0
 
     # ---- what is kept of it
@@ -403,8 +413,8 @@ class Training:
 
 
 def command_of(argv: list[str]) -> str:
-    """What to type for the same model: without what is this machine's, texts as variables."""
-    machine = ("--state", "--log", "--threads", "--save-seconds", "--device", "--about")
+    """What to type for the same model: without what doesn't change it, texts as variables."""
+    left_out = ("--state", "--log", "--threads", "--save-seconds", "--device", "--about")
     files = ("--tokenizer", "--export")
     words, option = ["train.py"], ""
     for given in argv:
@@ -413,6 +423,6 @@ def command_of(argv: list[str]) -> str:
                 option = word
             if option in ("--text", "--eval"):
                 words += [option, f"${option[2:].upper()}"] if word == option else []
-            elif option not in machine:
+            elif option not in left_out:
                 words.append(shlex.quote(Path(word).name if option in files else word))
     return " ".join(words)

@@ -42,6 +42,8 @@ class ByteBpe:
         vocab = backend.get_vocab()
         tokens = sorted(vocab, key=vocab.__getitem__)
         pairs = json.loads(backend.to_str())["model"]["merges"]
+        if not pairs:
+            raise ValueError("the texts hold no two bytes that stand together: nothing to merge")
         return cls([*tokens, END_OF_TEXT], [f"{a} {b}" for a, b in pairs])
 
     def encode(self, text: str) -> list[int]:
@@ -96,8 +98,9 @@ def tokenizer_from_json(text: str) -> ByteBpe | Bytes:
     if data.get("bytes"):
         return Bytes()
     tokens, merges = data.get("tokens"), data.get("merges")
-    if not (isinstance(tokens, list) and isinstance(merges, list)):
-        raise ValueError("not a tokenizer: expected tokens and merges")
+    for part in (tokens, merges):
+        if not (isinstance(part, list) and all(isinstance(word, str) for word in part)):
+            raise ValueError("not a tokenizer: expected lists of words, tokens and merges")
     known, alphabet = set(tokens), pre_tokenizers.ByteLevel.alphabet()
     parts = {part for merge in merges for part in (*merge.split(" "), merge.replace(" ", ""))}
     missing = sorted({END_OF_TEXT, *alphabet, *parts} - known)

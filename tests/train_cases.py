@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import math
 import os
 import signal
 import subprocess
@@ -26,8 +27,9 @@ import torch
 
 import train
 from checks import Checks
-from decoder import SCHEMES, Decoder, DecoderConfig, read_gguf
-from training import Training
+from decoder import SCHEMES, Decoder, DecoderConfig, parse_position, read_gguf
+from texts import Windows
+from training import LEARNING_RATES, Training, command_of
 
 SHAPE = [
     *("--n-embd", "16", "--n-layer", "2", "--n-head", "2", "--n-ff", "24"),
@@ -81,6 +83,99 @@ def contents(path: Path) -> tuple[dict[str, object], dict[str, bytes]]:
     return keys, {t.name: t.data.tobytes() for t in reader.tensors}
 
 
+def log_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a log, but for the clock's columns."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [{k: v for k, v in r.items() if k not in ("seconds", "tokens_per_second")} for r in rows]
+
+
+def loss_of(bench: Bench, path: Path) -> float:
+    """The held-out loss that --evaluate finds for a file."""
+    _, out, _ = bench.run("--load", str(path), "--eval", str(bench.held_out), "--evaluate")
+    words = out.split()
+    return float(words[1]) if words[:1] == ["loss"] else math.nan
+
+
+def check_learns(checks: Checks, bench: Bench) -> None:
+    """The loss on held-out text falls, far below that of guessing, by either optimiser; what is
+    read from the file has the same loss, and goes on as the text would."""
+    text, words = bench.path("rhyme.txt"), "one two three four five six seven eight "
+    text.write_text("\n<|endoftext|>\n".join(words * n for n in range(3, 40)))
+    held_out = bench.path("rhyme-held-out.txt")
+    held_out.write_text(words * 40)
+    for optimiser in LEARNING_RATES:
+        path = bench.path(f"{optimiser}.gguf")
+        status, _, err = bench.run(
+            "--text", str(text), "--eval", str(held_out), "--vocab", "300", "--context", "32",
+            *SHAPE, "--optimiser", optimiser, "--tokens", "40k", "--report", "100",
+            "--eval-every", "30", "--log", str(bench.path("rhyme.csv")), "--export", str(path),
+        )  # fmt: skip
+        rows = log_of(bench.path("rhyme.csv"))
+        losses = [float(row["heldout_loss"]) for row in rows if row["heldout_loss"]]
+        falls = status == 0 and len(losses) > 3 and losses[-1] < 0.5 < 2 < losses[0]
+        checks.that(falls, f"{optimiser}: {losses}, {err[-300:]}")
+        _, out, _ = bench.run("--load", str(path), "--eval", str(held_out), "--evaluate")
+        near = out.startswith("loss ") and abs(float(out.split()[1]) - losses[-1]) < 0.02
+        checks.that(near, f"{optimiser}: {out}, the log {losses[-1]}")
+        _, out, _ = bench.run("--load", str(path), "--generate", "one two three four",
+                              "--temperature", "0", "--n-tokens", "8")  # fmt: skip
+        checks.that(out.startswith("one two three four five six seven"), f"{optimiser}: {out!r}")
+    windows = Windows(np.arange(1000), 16, seed=3)
+    steps = windows.per_epoch // 4
+    inputs, targets = zip(*(windows.batch(i, 4) for i in range(steps)), strict=True)
+    seen = torch.cat(inputs).flatten()
+    checks.that(len(seen.unique()) == len(seen), "an epoch sees no token twice")
+    checks.that(torch.equal(torch.cat(targets).flatten(), seen + 1), "a target is the next token")
+
+
+def check_parameters(checks: Checks) -> None:
+    """FIRE's threshold is learned as a multiple, KERPLE's limits hold and don't trap."""
+    shape = DecoderConfig(n_vocab=40, n_embd=16, n_head=2, n_head_kv=2, head_dim=8, n_layer=1)
+    fire = parse_position("fire", shape)
+    name = "blk.0.position_fire.threshold"
+    checks.that(float(fire.weight("position_fire.threshold", 0).detach()) == 1, "FIRE starts at 1")
+    checks.that(float(fire.tensors()[name].detach()) == shape.n_context / 4, "the file has 64")
+    again = parse_position("fire", shape, fire.tensors())
+    positions = torch.arange(100)
+    biases = [p.bias(0, positions, positions, positions).detach() for p in (fire, again)]
+    checks.that(torch.equal(*biases), "and FIRE from a file is the same")
+    for kind, most in (("log", 3.0), ("power", 2.0)):
+        given = {
+            "position_kerple.p": torch.tensor([0.001, 3.0]),
+            "position_kerple.a": torch.tensor([-1.0, 1.0]),
+        }
+        kerple = parse_position(f"kerple:kind={kind}", shape, given)
+        bias = kerple.by_distance(0, 3)
+        p, a = torch.tensor([0.01, most]), torch.tensor([0.01, 1.0])
+        expected = -p * torch.log1p(2 * a) if kind == "log" else -a * 2**p
+        checks.that(torch.allclose(bias[:, 2], expected), f"kerple {kind}: {bias}")
+        bias[:, 2].sum().backward()
+        gradient = kerple.weight("position_kerple.a").grad
+        checks.that(bool((gradient != 0).all()), f"kerple {kind}: gradients {gradient}")
+
+
+def check_not_finite(checks: Checks, bench: Bench) -> None:
+    """A run whose weights blow up says so, exports nothing, and keeps the state from before."""
+    state = bench.path("blown.state")
+    options = ("--position", "rope", "--state", str(state), "--lr", "1e30")
+    status, _, err = bench.train("blown", *options, "--save-seconds", "0", "--report", "1")
+    failed = status == 2 and "not finite" in err and not bench.path("blown.gguf").exists()
+    checks.that(failed, f"blown: status {status}, {err[-300:]}")
+    weights = torch.load(state, weights_only=True)["model"].values()
+    checks.that(all(bool(w.isfinite().all()) for w in weights), "blown: the state is from before")
+
+
+def check_commands(checks: Checks) -> None:
+    given = ["--text=a/b.txt", "c.txt", "--eval", "d.txt", "--state", "x/y", "--position", "t5",
+             "--export=out/my model.gguf", "--name", "two words", "--about", "mine"]  # fmt: skip
+    expected = (
+        "train.py --text $TEXT --eval $EVAL --position t5 --export 'my model.gguf' "
+        "--name 'two words'"
+    )
+    checks.that(command_of(given) == expected, command_of(given))
+
+
 def check_same_start(checks: Checks) -> None:
     """All schemes start from the same weights but for their own."""
     kept: dict[str, torch.Tensor] | None = None
@@ -130,9 +225,7 @@ def check_resumed(checks: Checks, bench: Bench) -> None:
     expected = {"training.tokens": TOKENS, "training.data": "a text"}
     found = {key: keys.get(f"locus.{key}") for key in expected}
     checks.that(found == expected, f"what the file says: {found}")
-    with bench.path("whole.csv").open(newline="") as file:
-        last = list(csv.DictReader(file))[-1]
-    loss = float(last["heldout_loss"])
+    loss = float(log_of(bench.path("whole.csv"))[-1]["heldout_loss"])
     checks.that(abs(keys["locus.training.loss"] - loss) < 1e-5, "the loss is the log's")
 
     state = bench.path("run.state")
@@ -163,9 +256,9 @@ def check_resumed(checks: Checks, bench: Bench) -> None:
     checks.that(status == 0, f"resumed: status {status}, {err}")
     same = contents(bench.path("resumed.gguf")) == contents(bench.path("whole.gguf"))
     checks.that(same, "the resumed model is the other")
-    with bench.path("run.csv").open(newline="") as file:
-        steps = [int(row["step"]) for row in csv.DictReader(file)]
-    checks.that(steps == [2, 4, 6], f"the log's steps: {steps}")
+    logs = [log_of(bench.path(f"{name}.csv")) for name in ("run", "whole")]
+    same = logs[0] == logs[1] and [row["step"] for row in logs[0]] == ["2", "4", "6"]
+    checks.that(same, f"the logs differ: {logs}")
 
     status, _, err = bench.train("x/resumed", *resumable)
     checks.that(status == 2 and "there is no folder" in err, f"an export to nowhere: {err}")
@@ -174,10 +267,12 @@ def check_resumed(checks: Checks, bench: Bench) -> None:
     same = contents(bench.path("resumed.gguf")) == contents(bench.path("whole.gguf"))
     checks.that(same, "the finished state exports the same again")
     for other, words in (
-        (("--position", "rope"), "position t5, asked rope"),
+        (("--position", "rope"), "asked rope:pairs=half"),
         (("--weight-decay", "0.5"), "weight-decay 0.1, asked 0.5"),
         (("--text", str(bench.other)), "other texts"),
-        (("--tokens", "200"), "past --tokens"),
+        (("--tokens", "200"), f"tokens {TOKENS}, asked 200"),
+        (("--eval", str(bench.other)), "other texts"),
+        (("--tokenizer", str(bench.path("whole.csv"))), "is not the tokenizer of"),
     ):
         before = state.read_bytes()
         status, _, err = bench.train("other", *resumable, *other)
@@ -187,7 +282,8 @@ def check_resumed(checks: Checks, bench: Bench) -> None:
 
 def check_best(checks: Checks, bench: Bench) -> None:
     """--weights best exports the weights of the lowest held-out loss, and says what they had."""
-    options = ("--position", "none", "--lr", "0.05", "--tokens", "4k", "--eval-every", "2")
+    # A warmup without end: the loss falls, then rises with the rate.
+    options = ("--lr", "2", "--warmup", "4k", "--tokens", "2k", "--eval-every", "2")
     status, _, err = bench.train(
         "best", *options, "--weights", "best", "--log", str(bench.path("best.csv"))
     )
@@ -196,6 +292,9 @@ def check_best(checks: Checks, bench: Bench) -> None:
     with bench.path("best.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["heldout_loss"]]
     row = min(rows, key=lambda row: float(row["heldout_loss"]))
+    checks.that(row is not rows[-1], "the best isn't the last, or this shows nothing")
+    loss = loss_of(bench, bench.path("best.gguf"))
+    checks.that(abs(loss - float(row["heldout_loss"])) < 0.02, f"its weights: {loss}, {row}")
     same = keys["locus.training.tokens"] == int(row["tokens"])
     same = same and abs(keys["locus.training.loss"] - float(row["heldout_loss"])) < 1e-5
     checks.that(same, f"best: {keys['locus.training.tokens']}, {row}")
@@ -232,6 +331,8 @@ def check_refused(checks: Checks, bench: Bench) -> None:
     short.write_text("Once upon a time.")
     letters = bench.path("letters.json")
     letters.write_text('{"tokens": ["a", "<|endoftext|>"], "merges": []}')
+    run, half = bench.path("run.state"), bench.path("half.state")
+    half.write_bytes(run.read_bytes()[: run.stat().st_size // 2])
     notes = bench.path("notes.state")
     notes.write_text("not a state")
     cut = bench.path("cut.state")
@@ -265,7 +366,12 @@ def check_refused(checks: Checks, bench: Bench) -> None:
         ([*bench.texts, *SHAPE, "--position", "sandwich:dim=7"], "dim=7 is not even"),
         ([*bench.texts, *SHAPE, "--position", "learned:factor=2"], "beyond=interpolate"),
         ([*load, *SHAPE], "--load needs"),
-        ([*load, "--export-only", "--export", "x"], "--export-only exports a --state"),
+        ([*load, "--export-only", "--export", str(bench.path("x"))], "exports a --state"),
+        (["--state", str(half), "--generate", "x"], "not a state"),
+        (["--state", str(run), "--position", "alibi", "--generate", "x"], "--position overrides"),
+        (["--state", str(run), "--export-only", "--export", str(run)], "is the state, too"),
+        (["--state", str(run), "--export-only"], "belong together"),
+        ([*load, "--task", "copy", "--evaluate"], "tokens are bytes"),
         ([*load, "--evaluate", "--eval", str(empty)], "nothing to predict"),
         ([*load, "--evaluate", "--eval", str(empty), "--lengths", "16"], "nothing to predict"),
         ([*load, "--evaluate", "--eval", str(binary), "--lengths", "16"], "not UTF-8"),
@@ -277,11 +383,11 @@ def check_refused(checks: Checks, bench: Bench) -> None:
         ([*load, "--position", "kerple", "--generate", "x"], "has no position_kerple.p"),
     ]
     for options, words in cases:
-        before = {p: p.stat().st_size for p in bench.folder.iterdir()}
+        before = {p: p.read_bytes() for p in bench.folder.iterdir()}
         status, out, err = bench.run(*options)
         one = status == 2 and not out and err.count("\n") == 1 and words in err
         checks.that(one, f"{' '.join(options)}: status {status}, {err[-400:]!r}")
-        after = {p: p.stat().st_size for p in bench.folder.iterdir()}
+        after = {p: p.read_bytes() for p in bench.folder.iterdir()}
         checks.that(before == after, f"{' '.join(options)}: left {set(after) - set(before)}")
 
 
@@ -316,6 +422,10 @@ def check_unknown_keys(checks: Checks, bench: Bench) -> None:
 def main() -> None:
     folder, locus, text = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     checks, bench = Checks(), Bench(folder, text.read_text(encoding="utf-8"))
+    check_commands(checks)
+    check_parameters(checks)
+    check_learns(checks, bench)
+    check_not_finite(checks, bench)
     check_same_start(checks)
     check_schemes(checks, bench, locus)
     check_resumed(checks, bench)
