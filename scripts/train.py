@@ -45,7 +45,8 @@ def export(
     tokenizer: ByteBpe | Bytes,
     remarks: dict[str, Value],
 ) -> None:
-    write_gguf(args.export, model, tokenizer, args.name, args.type, remarks)
+    name = args.name or args.export.name.removesuffix(".gguf")
+    write_gguf(args.export, model, tokenizer, name, args.type, remarks)
     say(f"wrote {args.export}")
 
 
@@ -256,7 +257,7 @@ def make_parser() -> argparse.ArgumentParser:
     g = p.add_argument_group("the file")
     g.add_argument("--export", type=Path, metavar="FILE", help="write a GGUF file at the end")
     g.add_argument("--type", choices=("f16", "f32"), default="f16", help="of matrices")
-    g.add_argument("--name", default="tales", help="general.name (%(default)s)")
+    g.add_argument("--name", help="general.name (the file's, without .gguf)")
     g.add_argument("--about", metavar="TEXT", help="the data in words, kept in the file")
 
     g = p.add_argument_group("instead of training")

@@ -234,9 +234,9 @@ class Training:
         self.step, self.seconds = 0, 0.0
         self.measured: dict[str, Value] = {}  # by its keys in the file
         self.best: dict[str, Any] | None = None
-        # Since the last report: losses, and when that was.
+        # Since the last report: losses; when that was, or this process began, and the steps since.
         self.sum_loss, self.n_summed = torch.zeros((), device=device), 0
-        self.clock = time.monotonic()
+        self.clock, self.n_timed = time.monotonic(), 0
         if state is not None:
             self.resume(state)
         bf16 = args.precision == "bf16" or (args.precision == "auto" and device.type == "cuda")
@@ -320,6 +320,7 @@ class Training:
         self.step += 1
         self.sum_loss += loss.detach()
         self.n_summed += 1
+        self.n_timed += 1
         return rate
 
     def measure(self) -> dict[str, float]:
@@ -344,7 +345,7 @@ class Training:
         spell = time.monotonic() - self.clock
         self.seconds += spell
         tokens, per_step = self.step * self.source.per_step, self.source.per_step
-        speed = self.n_summed * per_step / spell
+        speed = self.n_timed * per_step / spell
         at_end = self.step == self.last_step
         found = self.measure() if at_end or self.step % self.args.eval_every == 0 else {}
         held_out, exact = found.get("loss"), found.get("exact_match")
@@ -366,7 +367,8 @@ class Training:
             f"{speed:.0f}",
         )
         self.sum_loss.zero_()
-        self.n_summed, self.clock = 0, time.monotonic()
+        self.n_summed = self.n_timed = 0
+        self.clock = time.monotonic()
 
     def run(self) -> int:
         """To the last step, or to SIGINT or SIGTERM; returns the signal's number or 0."""

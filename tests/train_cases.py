@@ -76,10 +76,11 @@ class Bench:
 
 
 def contents(path: Path) -> tuple[dict[str, object], dict[str, bytes]]:
-    """Metadata but for the command, and tensors."""
+    """Metadata but for the command and the name, and tensors."""
     reader = gguf.GGUFReader(path)
     keys = {k: f.contents() for k, f in reader.fields.items() if not k.startswith("GGUF.")}
-    keys.pop("locus.training.command", None)
+    for key in ("locus.training.command", "general.name"):
+        keys.pop(key, None)
     return keys, {t.name: t.data.tobytes() for t in reader.tensors}
 
 
@@ -221,6 +222,8 @@ def check_resumed(checks: Checks, bench: Bench) -> None:
     """A run that is stopped, or whose export fails, and resumed is one that never was."""
     options = ("--position", "t5", "--about", "a text")
     bench.train("whole", *options, "--log", str(bench.path("whole.csv")))
+    name = gguf.GGUFReader(bench.path("whole.gguf")).get_field("general.name").contents()
+    checks.that(name == "whole", f"a file is called after itself: {name}")
     keys, _ = contents(bench.path("whole.gguf"))
     expected = {"training.tokens": TOKENS, "training.data": "a text"}
     found = {key: keys.get(f"locus.{key}") for key in expected}

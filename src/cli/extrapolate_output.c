@@ -49,6 +49,23 @@ static void add_result(struct locus_table *table, double result)
         locus_table_add(table, "%.3e", result);
 }
 
+/* What a model was trained on, in the unit of the run's lengths; 0: nothing of the kind. */
+static int trained_on(const struct locus_extrapolate *run, int contender)
+{
+    const struct locus_subject *subject = &run->subjects[run->contenders[contender].subject];
+    const struct locus_checkpoint *checkpoint = locus_model_checkpoint(subject->model);
+    const char *task;
+    size_t n_bytes;
+    int64_t length;
+    if (run->task >= 0 && locus_checkpoint_string(checkpoint, "locus.task", &task, &n_bytes) &&
+        locus_text_is(task, n_bytes, locus_task_name((enum locus_task)run->task)) &&
+        locus_checkpoint_int(checkpoint, "locus.task_length", &length) && length > 0 &&
+        length < INT_MAX)
+        return (int)length;
+    const bool tokens = run->task < 0 || run->task == LOCUS_TASK_PASSKEY;
+    return tokens ? subject->info.trained_length : 0;
+}
+
 static void print_legend(const struct locus_extrapolate *run, struct locus_buffer *out)
 {
     struct locus_table table = {.n_columns = 4, .n_left = 4};
@@ -58,7 +75,11 @@ static void print_legend(const struct locus_extrapolate *run, struct locus_buffe
         const struct locus_subject *subject = &run->subjects[contender->subject];
         locus_table_add(&table, "%s", letters_of(i, name));
         locus_table_add(&table, "%s", subject->name);
-        locus_table_add(&table, "trained %d", subject->info.trained_length);
+        const int trained = trained_on(run, i);
+        if (trained > 0)
+            locus_table_add(&table, "trained %d", trained);
+        else
+            locus_table_add(&table, "%s", ""); /* on nothing of this unit */
         locus_table_add(&table, "%s", contender->label);
     }
     locus_table_print(&table, out);
@@ -185,23 +206,6 @@ static void name_contender(const struct locus_extrapolate *run, int contender,
     const char *model = run->subjects[who->subject].name;
     locus_buffer_printf(name, "%s", who->label);
     if (run->n_subjects > 1) locus_buffer_printf(name, " (%.*s)", stem_length(model), model);
-}
-
-/* What a model was trained on, in the unit of the run's lengths; 0: nothing of the kind. */
-static int trained_on(const struct locus_extrapolate *run, int contender)
-{
-    const struct locus_subject *subject = &run->subjects[run->contenders[contender].subject];
-    const struct locus_checkpoint *checkpoint = locus_model_checkpoint(subject->model);
-    const char *task;
-    size_t n_bytes;
-    int64_t length;
-    if (run->task >= 0 && locus_checkpoint_string(checkpoint, "locus.task", &task, &n_bytes) &&
-        locus_text_is(task, n_bytes, locus_task_name((enum locus_task)run->task)) &&
-        locus_checkpoint_int(checkpoint, "locus.task_length", &length) && length > 0 &&
-        length < INT_MAX)
-        return (int)length;
-    const bool tokens = run->task < 0 || run->task == LOCUS_TASK_PASSKEY;
-    return tokens ? subject->info.trained_length : 0;
 }
 
 /* A line: x[n], y[n], error[n] in one block. */

@@ -129,14 +129,15 @@ static bool fill_setting(struct locus_extrapolate *run, const struct locus_conte
     return set && setting->spec ? true : out_of_memory(run);
 }
 
-/* The value of the key that `pair` begins with, in another SPEC, to the next comma; NULL: none. */
+/* The value of the key that `pair` begins with, in another SPEC, to the next comma; NULL: none. A
+ * factor that isn't there is 1, as canonical SPECs leave it out. */
 static const char *value_in(const char *spec, const char *pair)
 {
     const size_t n_key = strcspn(pair, "=") + 1;
     const char *rest = spec + locus_spec_name(spec).n_bytes;
     for (struct locus_word other; locus_spec_next(&rest, &other);)
         if (strncmp(other.bytes, pair, n_key) == 0) return other.bytes + n_key;
-    return NULL;
+    return strncmp(pair, "factor=", n_key) == 0 ? "1" : NULL;
 }
 
 /* The SPEC of legends: as the longest length resolves it, and where shorter ones give a key another
