@@ -5,8 +5,9 @@ set -u
 # shellcheck source=tests/cli_testing.sh
 . "$(dirname "${BASH_SOURCE[0]}")/cli_testing.sh"
 
-"$python" -c 'import torch' 2>/dev/null || python=python3
-if ! "$python" -c 'import gguf, torch' 2>/dev/null; then
+needs='import gguf, tokenizers, torch; torch.optim.Muon'
+"$python" -c "$needs" 2>/dev/null || python=python3
+if ! "$python" -c "$needs" 2>/dev/null; then
     skip "the trainer (scripts/setup.sh python-train)"
     exit 0
 fi
