@@ -197,10 +197,15 @@ class SandwichPosition(DistanceBias):
         Parameter("compression", 8.0, low=1e-6, high=1e6),
     )
 
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        if values["dim"] % 2 != 0:
+            raise SpecError(f"position sandwich: dim={values['dim']} is not even")
+        super().__init__(config, values, given)
+
     def build(self, rows: int) -> None:
         v, n_head = self.values, self.config.n_head
-        if v["dim"] % 2 != 0:
-            raise SpecError(f"position sandwich: dim={v['dim']} is not even")
         k = torch.arange(v["first"], v["first"] + v["dim"] // 2, dtype=torch.float64)
         distance = torch.arange(rows, dtype=torch.float64)[:, None]
         total = (torch.cos(distance / v["base"] ** (2 * k / v["dim"])) - 1).sum(dim=1)
@@ -287,11 +292,13 @@ class FirePosition(Position):
         self.expect("position_fire.fc2.weight", h, -1)
 
     def tensors(self) -> dict[str, Tensor]:
+        """As a checkpoint holds them, thresholds in positions."""
         named = super().tensors()
-        if self.threshold_unit == 1.0:
-            return named
-        ends = ".threshold"
-        return {n: v * self.threshold_unit if n.endswith(ends) else v for n, v in named.items()}
+        if self.threshold_unit != 1.0:  # else the parameters themselves, for a file to fill
+            for name in named:
+                if name.endswith(".threshold"):
+                    named[name] = named[name] * self.threshold_unit
+        return named
 
     def rows_of_bias(self, layer: int, queries: Tensor, keys: Tensor) -> Tensor:
         """[n_head, queries, keys]."""

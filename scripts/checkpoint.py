@@ -52,6 +52,21 @@ class Tensor:
         return "f32" if len(self.shape) < 2 or "position_" in self.name else matrices
 
 
+def open_gguf(path: Path, architecture: str) -> gguf.GGUFReader:
+    """A GGUF file of that architecture; Failure for any other file."""
+    try:
+        reader = gguf.GGUFReader(path)
+    except OSError:
+        raise
+    except Exception as error:  # gguf has no type of its own for what is no GGUF file
+        raise Failure(f"{path}: not a GGUF file: {error}") from None
+    field = reader.get_field("general.architecture")
+    found = None if field is None else field.contents()
+    if found != architecture:
+        raise Failure(f"{path}: architecture {found}, expected {architecture}")
+    return reader
+
+
 def encode(tensor: Tensor, kind: str) -> np.ndarray:
     """The tensor's values in the element type `kind`."""
     values = tensor.read()

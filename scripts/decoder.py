@@ -347,6 +347,7 @@ def metadata_of(config: DecoderConfig, position: str) -> dict[str, Value]:
 
 
 def metadata_of_tokenizer(tokenizer: ByteBpe | Bytes) -> dict[str, Value]:
+    """The tokenizer as GGUF's keys, its end of text the beginning, too."""
     kinds = [CONTROL if token == END_OF_TEXT else NORMAL for token in tokenizer.tokens]
     out: dict[str, Value] = {
         "tokenizer.ggml.model": tokenizer.kind,
@@ -390,10 +391,7 @@ REMARKS = ("locus.vocab_size", "locus.task", "locus.training.")
 def config_of(reader: gguf.GGUFReader, path: Path, given: Mapping[str, Tensor]) -> DecoderConfig:
     """The shape that the keys give, with models/README.md's defaults. A key that would change
     what is computed, and that this decoder doesn't know, is refused."""
-    values = {key: reader.get_field(key).contents() for key in reader.fields}
-    if values.get("general.architecture") != "locus":
-        found = values.get("general.architecture")
-        raise ValueError(f"{path}: architecture {found}, expected locus")
+    values = {key: field.contents() for key, field in reader.fields.items()}
 
     def get(key: str, *default: Any) -> Any:
         return values.pop(f"locus.{key}", *default)
@@ -446,12 +444,7 @@ def tensors_of(reader: gguf.GGUFReader, path: Path) -> dict[str, Tensor]:
 def read_gguf(path: Path, position: str | None = None) -> tuple[Decoder, ByteBpe | Bytes]:
     """Read what `write_gguf` wrote, or a file like it. `position` overrides the file's SPEC; if its
     scheme is the same, what it doesn't name stays."""
-    try:
-        reader = gguf.GGUFReader(path)
-    except OSError:
-        raise
-    except Exception as error:  # gguf has no type of its own for what is no GGUF file
-        raise ValueError(f"{path}: not a GGUF file: {error}") from None
+    reader = checkpoint.open_gguf(path, "locus")
     given = tensors_of(reader, path)
     config = config_of(reader, path, given)
     if position is not None:

@@ -91,8 +91,9 @@ need_texts() {
 # The largest, for text: its own tokenizer.
 make_text() {
     need_texts text ${#stories[@]} ${#held_out_stories[@]}
-    make_model tales --text "${stories[@]}" --eval "${held_out_stories[@]}" --tokens "${TEXT_TOKENS:-14M}" \
-        --position rope --warmup 200k --compile --about "${ABOUT_STORIES:-${ABOUT-}}"
+    make_model tales --text "${stories[@]}" --eval "${held_out_stories[@]}" \
+        --tokens "${TEXT_TOKENS:-14M}" --position rope --warmup 200k --compile \
+        --about "${ABOUT_STORIES:-${ABOUT-}}"
 }
 
 # The same model under every scheme: 1.0 M parameters, trained on 256 tokens at a time.

@@ -15,10 +15,9 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 
-from checkpoint import Failure, run
+from checkpoint import Failure, open_gguf, run
 
 BEGIN, END = "<!-- models: begin -->", "<!-- models: end -->"
 COLUMNS = ("file", "position", "parameters", "length", "tokens", "loss", "exact", "SHA-256")
@@ -28,15 +27,7 @@ class Model:
     """What a checkpoint says about itself."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self.reader = gguf.GGUFReader(path)
-        except OSError:
-            raise
-        except Exception as error:  # gguf has no type of its own for what is no GGUF file
-            raise Failure(f"{path}: not a GGUF file: {error}") from None
-        if (found := self.get("general.architecture")) != "locus":
-            raise Failure(f"{path}: architecture {found}, expected locus")
+        self.path, self.reader = path, open_gguf(path, "locus")
 
     def get(self, key: str) -> Any:
         field = self.reader.get_field(key)
@@ -88,10 +79,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
     args = parser.parse_args()
     readme = args.folder / "README.md"
-    try:
-        text = readme.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise Failure(f"{readme}: not UTF-8: {error.reason} at byte {error.start}") from None
+    text = readme.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise Failure(f"{readme}: expected one line '{BEGIN}' and one '{END}'")
     paths = sorted(args.folder.glob("*.gguf"))

@@ -27,12 +27,14 @@ LOG_COLUMNS = (
 
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
+    """The file holds the whole state or stays as it was."""
     temporary = path.with_name(path.name + ".tmp")
     torch.save(state, temporary)
     os.replace(temporary, path)
 
 
 def load_state(path: Path) -> dict[str, Any]:
+    """What save_state wrote; ValueError for any other file."""
     if not path.exists():
         raise ValueError(f"{path}: no such state")
     data = io.BytesIO(path.read_bytes())

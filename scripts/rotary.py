@@ -85,20 +85,16 @@ class RopePosition(Position):
 
     @staticmethod
     def check_scaling(v: dict[str, Any]) -> None:
-        """Refuse what the engine refuses."""
-        wrong = {
-            "factor without a scaling": v["scaling"] == "none" and v["factor"] != 1,
-            f"scaling={v['scaling']} needs dim of at least 4": (
-                v["scaling"] in ("ntk", "dynamic") and v["dim"] < 4
-            ),
-            "beta_fast must be more than beta_slow": (
-                v["scaling"] == "yarn" and v["beta_fast"] <= v["beta_slow"]
-            ),
-            "high must be more than low": v["scaling"] == "llama3" and v["high"] <= v["low"],
-        }
-        for what, is_wrong in wrong.items():
-            if is_wrong:
-                raise SpecError(f"position rope: {what}")
+        """Refuse what the engine refuses, too."""
+        scaling = v["scaling"]
+        if scaling == "none" and v["factor"] != 1:
+            raise SpecError("position rope: factor without a scaling")
+        if scaling in ("ntk", "dynamic") and v["dim"] < 4:
+            raise SpecError(f"position rope: scaling={scaling} needs dim of at least 4")
+        if scaling == "yarn" and v["beta_fast"] <= v["beta_slow"]:
+            raise SpecError("position rope: beta_fast must be more than beta_slow")
+        if scaling == "llama3" and v["high"] <= v["low"]:
+            raise SpecError("position rope: high must be more than low")
 
     def at_length(self, n: int) -> None:
         if self.by_length:

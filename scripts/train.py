@@ -33,7 +33,7 @@ from decoder import ACTIVATIONS, NORMS, SCHEMES, Decoder, read_gguf, write_gguf
 from evaluation import generate, print_documents, print_lengths, print_task
 from progress import load_state, model_from_state
 from tasks import TASKS
-from training import LEARNING_RATES, Training, UsageError, say
+from training import LEARNING_RATES, Training, say
 from vocabulary import ByteBpe, Bytes
 
 MOST_THREADS = 1024
@@ -45,6 +45,7 @@ def export(
     tokenizer: ByteBpe | Bytes,
     remarks: dict[str, Value],
 ) -> None:
+    """Write --export, called as --name says or as the file is."""
     name = args.name or args.export.name.removesuffix(".gguf")
     write_gguf(args.export, model, tokenizer, name, args.type, remarks)
     say(f"wrote {args.export}")
@@ -61,13 +62,27 @@ def check_files(args: argparse.Namespace) -> None:
             continue
         if path.is_dir() or not path.parent.is_dir():
             wrong = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-            raise UsageError(f"--{option} {path}: {wrong}; expected the name of a file")
+            raise Failure(f"--{option} {path}: {wrong}; expected the name of a file")
         if path.resolve() in seen:
-            raise UsageError(f"--{option} {path}: is {seen[path.resolve()]}, too")
+            raise Failure(f"--{option} {path}: is {seen[path.resolve()]}, too")
         seen[path.resolve()] = f"the {option}"
 
 
 def train(args: argparse.Namespace, device: torch.device) -> int:
+    """Train, from the state if there is one, and export; returns the exit status."""
+    if args.load is not None:
+        raise Failure("--load needs --evaluate or --generate")
+    if not args.text and args.task is None:
+        raise Failure("--text FILE or --task NAME is needed to train")
+    if args.text and args.task is not None:
+        raise Failure("--text and --task are two ways to train, expected one")
+    if args.context is not None and args.task is not None:
+        raise Failure("--context: a task's follows from --task-length")
+    if args.weights == "best" and args.task is None and not args.eval:
+        raise Failure("--weights best needs --eval FILE to tell by")
+    args.context = args.context or 256
+    if args.position is None:
+        args.position = "rope"
     state = load_state(args.state) if args.state is not None and args.state.exists() else None
     run = Training(args, device, state)
     stopped_by = run.run()
@@ -84,27 +99,27 @@ def use(args: argparse.Namespace, device: torch.device) -> int:
     """Export, evaluate or sample a model that exists."""
     remarks: dict[str, Value] = {}
     if args.export_only != (args.export is not None):
-        raise UsageError("--export-only and --export FILE belong together where nothing is trained")
+        raise Failure("--export-only and --export FILE belong together where nothing is trained")
     if args.load is not None and args.export_only:
-        raise UsageError("--export-only exports a --state; `locus quantize` converts a file")
+        raise Failure("--export-only exports a --state; `locus quantize` converts a file")
     if args.load is not None:
         model, tokenizer = read_gguf(args.load, args.position)
     elif args.state is not None and args.position is not None:
-        raise UsageError("--position overrides the scheme of a --load, not of a --state")
+        raise Failure("--position overrides the scheme of a --load, not of a --state")
     elif args.state is not None:
         model, tokenizer, remarks = model_from_state(load_state(args.state), args.weights)
     else:
-        raise UsageError("--export-only, --evaluate and --generate need --state or --load")
+        raise Failure("--export-only, --evaluate and --generate need --state or --load")
     model.to(device).eval()
     if args.export_only:
         export(args, model, tokenizer, remarks)
     if args.evaluate:
         if args.task is not None and tokenizer.kind != Bytes.kind:
-            raise UsageError("--task needs a model whose tokens are bytes")
+            raise Failure("--task needs a model whose tokens are bytes")
         if args.task is not None:
             print_task(model, args.task, args.lengths, device, trials=args.trials, seed=args.seed)
         elif not args.eval:
-            raise UsageError("--evaluate needs --eval FILE, or --task")
+            raise Failure("--evaluate needs --eval FILE, or --task")
         elif args.lengths:
             print_lengths(model, tokenizer, args.eval, args.lengths, device)
         else:
@@ -135,7 +150,7 @@ def count(text: str) -> int:
     try:
         value = float(text.removesuffix(text[-1:]) if scale > 1 else text) * scale
     except ValueError:
-        value = 0
+        value = 0.0
     if not (1 <= value < 2**32 and value.is_integer()):
         raise argparse.ArgumentTypeError(
             f"'{text}' is not a whole number from 1 to 2^32 - 1, such as 64, 500k or 30M"
@@ -189,7 +204,7 @@ def make_parser() -> argparse.ArgumentParser:
         usage="%(prog)s [OPTION]...",
     )
     switch = argparse.BooleanOptionalAction
-    positive, whole = at_least(0, itself=False), whole_number
+    positive = at_least(0, itself=False)
 
     g = p.add_argument_group("texts")
     g.add_argument("--text", nargs="+", type=Path, default=[], metavar="FILE", help="to train on")
@@ -238,7 +253,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--weight-decay", type=at_least(0), default=0.1, help="on matrices (%(default)s)"
     )
     g.add_argument("--clip", type=positive, default=1.0, help="gradient norm limit (%(default)s)")
-    g.add_argument("--seed", type=whole, default=1, help="(%(default)s)")
+    g.add_argument("--seed", type=whole_number, default=1, help="(%(default)s)")
     g.add_argument("--device", default="auto", help="auto, cpu, cuda, ... (%(default)s)")
     g.add_argument("--threads", type=count, help="CPU threads (torch's choice)")
     g.add_argument(
@@ -275,7 +290,7 @@ def make_parser() -> argparse.ArgumentParser:
     g.add_argument("--samples", type=count, default=1, help="(%(default)s)")
     g.add_argument("--n-tokens", type=count, default=300, help="at most (%(default)s)")
     g.add_argument("--temperature", type=at_least(0), default=0.8, help="(%(default)s)")
-    g.add_argument("--top-k", type=whole, default=40, help="0: all (%(default)s)")
+    g.add_argument("--top-k", type=whole_number, default=40, help="0: all (%(default)s)")
     return p
 
 
@@ -286,7 +301,7 @@ def choose_device(name: str) -> torch.device:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
-        raise UsageError(f"--device {name}: {reason}") from None
+        raise Failure(f"--device {name}: {reason}") from None
 
 
 def main() -> int:
@@ -296,32 +311,19 @@ def main() -> int:
     try:
         if args.threads is not None:
             if args.threads > MOST_THREADS:
-                raise UsageError(f"--threads {args.threads}: expected at most {MOST_THREADS}")
+                raise Failure(f"--threads {args.threads}: expected at most {MOST_THREADS}")
             torch.set_num_threads(args.threads)
         check_files(args)
         device = choose_device(args.device)
         if args.export_only or args.evaluate or args.generate is not None:
             return use(args, device)
-        if args.load is not None:
-            raise UsageError("--load needs --evaluate or --generate")
-        if not args.text and args.task is None:
-            raise UsageError("--text FILE or --task NAME is needed to train")
-        if args.weights == "best" and args.task is None and not args.eval:
-            raise UsageError("--weights best needs --eval FILE to tell by")
-        if args.text and args.task is not None:
-            raise UsageError("--text and --task are two ways to train, expected one")
-        if args.context is not None and args.task is not None:
-            raise UsageError("--context: a task's follows from --task-length")
-        args.context = args.context or 256
-        if args.position is None:
-            args.position = "rope"
         return train(args, device)
     except KeyboardInterrupt:
         return 130
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"train.py: {where}{error.strerror or error}", file=sys.stderr)
-    except (UsageError, Failure, ValueError) as error:
+    except (Failure, ValueError) as error:
         print(f"train.py: {error}", file=sys.stderr)
     return 2
 

@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from checkpoint import Value
+from checkpoint import Failure, Value
 from decoder import Decoder, DecoderConfig
 from evaluation import window_loss
 from progress import Log, save_state
@@ -40,10 +40,6 @@ KEPT = (
     "tokens", "batch", "optimiser", "lr", "warmup", "weight_decay", "clip", "seed", "precision",
     "eval_windows", "vocab", "task",
 )  # fmt: skip
-
-
-class UsageError(Exception):
-    """A request that cannot be served; the message is one line."""
 
 
 def say(text: str) -> None:
@@ -64,13 +60,13 @@ def make_tokenizer(
         text: str = state["tokenizer"]
         other = args.tokenizer is not None and args.tokenizer.exists()
         if other and args.tokenizer.read_text(encoding="utf-8", errors="replace") != text:
-            raise UsageError(f"{args.tokenizer}: is not the tokenizer of {args.state}")
+            raise Failure(f"{args.tokenizer}: is not the tokenizer of {args.state}")
         return tokenizer_from_json(text)
     if args.tokenizer is not None and args.tokenizer.exists():
         try:
             return tokenizer_from_json(args.tokenizer.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise UsageError(f"{args.tokenizer}: no tokenizer of train.py: {error}") from None
+            raise Failure(f"{args.tokenizer}: no tokenizer of train.py: {error}") from None
     tokenizer = ByteBpe.train(documents, args.vocab)
     if args.tokenizer is not None:
         args.tokenizer.write_text(tokenizer.to_json(), encoding="utf-8")
@@ -85,13 +81,13 @@ class TextSource:
         known = set(held_out)
         documents = [d for d in read_documents(args.text) if d not in known]
         if not documents:
-            raise UsageError("the texts hold no document that isn't in the held-out ones, too")
+            raise Failure("the texts hold no document that isn't in the held-out ones, too")
         self.tokenizer = make_tokenizer(args, documents, state)
         self.n_context, self.n_windows = args.context, args.eval_windows
         stream = self.tokenizer.encode_documents(documents)
         self.windows = Windows(stream, self.n_context, args.seed)
         if self.windows.per_epoch < 1:
-            raise UsageError(
+            raise Failure(
                 f"the texts have {len(stream)} tokens; a window of {self.n_context} and its random "
                 f"start take {2 * self.n_context}"
             )
@@ -121,7 +117,7 @@ class TaskSource:
         self.task = TASKS[args.task]
         self.length = args.task_length or self.task.trained
         if self.length < self.task.shortest:
-            raise UsageError(
+            raise Failure(
                 f"--task-length {self.length}: the shortest of {args.task} is {self.task.shortest}"
             )
         self.n_context = self.task.longest(self.length)
@@ -152,7 +148,7 @@ class TaskSource:
 
 def config_from(args: argparse.Namespace, n_vocab: int, n_context: int) -> DecoderConfig:
     if args.head_dim is None and args.n_embd % args.n_head != 0:
-        raise UsageError(
+        raise Failure(
             f"--n-embd {args.n_embd} is no multiple of --n-head {args.n_head}; give --head-dim, too"
         )
     return DecoderConfig(
@@ -176,7 +172,7 @@ def config_from(args: argparse.Namespace, n_vocab: int, n_context: int) -> Decod
 
 
 def learning_rate(tokens: int, args: argparse.Namespace) -> float:
-    """Linear warmup, then a cosine to a tenth, both over tokens."""
+    """After so many tokens: linear warmup, then a cosine to a tenth of --lr at --tokens."""
     if tokens < args.warmup:
         return args.lr * (tokens + 1) / args.warmup
     done = min(1.0, (tokens - args.warmup) / max(1, args.tokens - args.warmup))
@@ -279,10 +275,10 @@ class Training:
         for key, value in self.kept().items():
             made = state["kept"][key]
             if key == "texts" and value != made:
-                raise UsageError(f"{self.args.state}: was made with other texts")
+                raise Failure(f"{self.args.state}: was made with other texts")
             if value != made:
                 name = key.replace("_", "-")
-                raise UsageError(f"{self.args.state}: was made with {name} {made}, asked {value}")
+                raise Failure(f"{self.args.state}: was made with {name} {made}, asked {value}")
         self.model.load_state_dict(state["model"])
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
@@ -300,7 +296,7 @@ class Training:
     def check_finite(self) -> None:
         values = (self.sum_loss, *self.model.parameters())
         if not all(torch.isfinite(value).all() for value in values):
-            raise UsageError(f"weights are not finite after step {self.step}: try a smaller --lr")
+            raise Failure(f"weights are not finite after step {self.step}: try a smaller --lr")
 
     # ---- a step
 

@@ -168,6 +168,7 @@ def check_not_finite(checks: Checks, bench: Bench) -> None:
 
 
 def check_commands(checks: Checks) -> None:
+    """The command that a file keeps can be typed, and names nothing of the machine."""
     given = ["--text=a/b.txt", "c.txt", "--eval", "d.txt", "--state", "x/y", "--position", "t5",
              "--export=out/my model.gguf", "--name", "two words", "--about", "mine"]  # fmt: skip
     expected = (
@@ -313,6 +314,7 @@ def check_short_held_out(checks: Checks, bench: Bench) -> None:
 
 
 def check_tasks(checks: Checks, bench: Bench) -> None:
+    """Every task trains, and its file says which it was and how long."""
     for task, length in (("copy", 4), ("reverse", 4), ("addition", 2), ("passkey", 160)):
         path = bench.path(f"{task}.gguf")
         status, _, err = bench.run(

@@ -20,8 +20,8 @@ void locus_file_unmap(struct locus_mapped_file *file);
 void locus_file_drop(const struct locus_mapped_file *file, size_t offset, size_t size);
 
 /* A file in the writing. begin creates a temporary file in the same folder; commit flushes and
- * renames it to `path` (a device or a pipe is written as it stands); abort (after any failure, or
- * instead of commit) removes it. commit and abort both release; abort after commit does nothing. */
+ * renames it to `path` (a device or a pipe is written as it stands); abort removes it, after any
+ * failure or instead of commit. commit and abort both release; abort after commit does nothing. */
 struct locus_output_file {
     FILE *stream;
     char *path, *temporary;

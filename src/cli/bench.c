@@ -242,8 +242,8 @@ const struct locus_command locus_command_bench = {
         "\"ceiling\" is the fraction of what this machine's multiply-adds (prompt) or memory "
         "(generation) allow,\nmeasured in the same run: a prompt's token costs its "
         "multiply-adds, a generated one reads all\nweights and its part of the cache (a small "
-        "model "
-        "stays in the CPU's caches, and passes 1). \"-\": this\nCPU's rate for such weights isn't "
+        "model stays in the CPU's caches, and passes 1). \"-\": this\nCPU's rate for such weights "
+        "isn't "
         "measured.",
     .options = table,
     .values_size = sizeof(struct bench_options),

@@ -13,6 +13,7 @@
 #include "cli/talk.h"
 #include "experiment/extrapolate.h"
 #include "experiment/setting.h"
+#include "position/position.h"
 
 static bool out_of_memory(struct locus_extrapolate *run)
 {
@@ -129,15 +130,21 @@ static bool fill_setting(struct locus_extrapolate *run, const struct locus_conte
     return set && setting->spec ? true : out_of_memory(run);
 }
 
-/* The value of the key that `pair` begins with, in another SPEC, to the next comma; NULL: none. A
- * factor that isn't there is 1, as canonical SPECs leave it out. */
+/* The value of the key that `pair` begins with, in another canonical SPEC, to the next comma: the
+ * default where it isn't named; NULL where there is no such key. */
 static const char *value_in(const char *spec, const char *pair)
 {
     const size_t n_key = strcspn(pair, "=") + 1;
-    const char *rest = spec + locus_spec_name(spec).n_bytes;
+    const struct locus_word name = locus_spec_name(spec);
+    const char *rest = spec + name.n_bytes;
     for (struct locus_word other; locus_spec_next(&rest, &other);)
         if (strncmp(other.bytes, pair, n_key) == 0) return other.bytes + n_key;
-    return strncmp(pair, "factor=", n_key) == 0 ? "1" : NULL;
+    const struct locus_position_scheme *scheme = locus_position_find(name.bytes, name.n_bytes);
+    const struct locus_position_param *param = scheme ? scheme->params : NULL;
+    for (; param && param->key; param++)
+        if (strlen(param->key) + 1 == n_key && strncmp(param->key, pair, n_key - 1) == 0)
+            return param->fallback;
+    return NULL;
 }
 
 /* The SPEC of legends: as the longest length resolves it, and where shorter ones give a key another
