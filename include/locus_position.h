@@ -75,6 +75,11 @@ struct locus_position_scheme {
     const char *name;                          /* REQUIRED: in a SPEC */
     const char *summary;                       /* REQUIRED: one line */
     const struct locus_position_param *params; /* OPTIONAL: ends with an entry whose key is NULL */
+    /* OPTIONAL: the names of the checkpoint's tensors that are the scheme's own, "blk.N." standing
+     * for each layer's; ends with NULL. A tensor that no part of the model and no scheme names is
+     * refused; so that a model opens before its scheme is known, those of a scheme that is not in
+     * the registry begin with "position_" or "blk.N.position_". */
+    const char *const *tensors;
 
     /* OPTIONAL: called at session creation. Precomputes tables (angles in double) into *state, and
      * refuses what it can't serve, saying what is missing. */

@@ -46,7 +46,7 @@ check_format() {
 check_includes() {
     awk '
         BEGIN {
-            split("base:1 kernels:2 checkpoint:2 model:3 position:4 forward:5 sample:6 tokenizer:6 " \
+            split("base:1 kernels:2 checkpoint:2 position:3 model:4 forward:5 sample:6 tokenizer:6 " \
                   "experiment:7 chart:7 bench:7 cli:8", rooms, " ")
             for (i in rooms) { split(rooms[i], pair, ":"); level[pair[1]] = pair[2] }
         }

@@ -3,6 +3,7 @@
  */
 #include <dirent.h>
 #include <libgen.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -106,6 +107,29 @@ static void make_safetensors(struct locus_buffer *out)
 static void make_pointer(struct locus_buffer *out)
 {
     locus_buffer_printf(out, "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+}
+
+static void make_llama2c(struct locus_buffer *out)
+{
+    put_u32(out, 0x616B3432);
+    put_u32(out, 1);
+    for (int i = 0; i < 62; i++)
+        put_u32(out, 8);
+}
+
+/* dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len, and the first weights. */
+static void make_old_llama2c(struct locus_buffer *out)
+{
+    static const int32_t fields[7] = {8, 24, 1, 4, 2, -16, 32};
+    for (int i = 0; i < 7 + 16 * 8; i++)
+        put_u32(out, i < 7 ? (uint32_t)fields[i] : 0x3F000000);
+}
+
+/* The same fields with less behind them than a vocabulary. */
+static void make_short_llama2c(struct locus_buffer *out)
+{
+    for (int i = 0; i < 7; i++)
+        put_u32(out, 8);
 }
 
 static void make_noise(struct locus_buffer *out)
@@ -304,7 +328,10 @@ static const struct refusal {
     {make_page, {"an HTML or XML page", "expected a GGUF file"}},
     {make_json, {"a JSON file", "expected a GGUF file"}},
     {make_zip, {"zip archive", "expected a GGUF file"}},
-    {make_safetensors, {"safetensors", "expected a GGUF file"}},
+    {make_safetensors, {"safetensors", "convert_hf.py", "expected a GGUF file"}},
+    {make_llama2c, {"a llama2.c model", "convert_llama2c.py", "expected a GGUF file"}},
+    {make_old_llama2c, {"a llama2.c model", "convert_llama2c.py", "expected a GGUF file"}},
+    {make_short_llama2c, {"magic is 08 00 00 00", "47 47 55 46"}},
     {make_pointer, {"Git LFS pointer", "expected a GGUF file"}},
     {make_noise, {"magic is 01 02 03 04", "47 47 55 46"}},
     {make_version_1, {"version is 1", "expected 2 or 3"}},
@@ -365,6 +392,11 @@ START_TEST(folder_missing_file_and_no_regular_file_are_refused)
     check_refused(path, (const char *const[3]){"No such file"});
     ck_assert_int_eq(mkdir(path, 0700), 0);
     check_refused(path, (const char *const[3]){"is a folder", "expected a file"});
+    char config[PATH_MAX + 16];
+    snprintf(config, sizeof config, "%s/config.json", path);
+    testing_write(config, "{}", 2);
+    check_refused(path, (const char *const[3]){"a Hugging Face model folder", "expected a GGUF",
+                                               "scripts/convert_hf.py"});
     const char *pipe = testing_temporary("x.gguf");
     ck_assert_int_eq(mkfifo(pipe, 0600), 0); /* opening one without a writer must not wait */
     check_refused(pipe, (const char *const[3]){"not a regular file"});

@@ -61,6 +61,50 @@ static void yarn_factor(struct variant *variant)
     set_number(variant, "llama.rope.scaling.attn_factor", 0.5);
 }
 
+static void yarn_by(struct variant *variant, const char *key, double value)
+{
+    set_text(variant, "llama.rope.scaling.type", "yarn");
+    set_number(variant, "llama.rope.scaling.factor", 4);
+    set_number(variant, key, value);
+}
+
+/* What transformers calls attention_factor stands in place of 0.1 ln 4 + 1. */
+static void yarn_attention_factor(struct variant *variant)
+{
+    yarn_by(variant, "llama.rope.scaling.yarn_attn_factor", 0.5);
+}
+
+/* mscale_all_dim = mscale = 1: m / m. */
+static void yarn_log_multiplier(struct variant *variant)
+{
+    yarn_by(variant, "llama.rope.scaling.yarn_log_multiplier", 1);
+}
+
+/* (0.1 ln 4 + 1) / (0.05 ln 4 + 1) */
+static void yarn_half_multiplier(struct variant *variant)
+{
+    yarn_by(variant, "llama.rope.scaling.yarn_log_multiplier", 0.5);
+}
+
+/* The whole ramp is what YaRN is, and "not set" means it. */
+static void yarn_extrapolation(struct variant *variant)
+{
+    yarn_by(variant, "llama.rope.scaling.yarn_ext_factor", 1);
+}
+
+static void yarn_no_extrapolation_said(struct variant *variant)
+{
+    yarn_by(variant, "llama.rope.scaling.yarn_ext_factor", -1);
+}
+
+/* One value a layer, all of them the same. */
+static void yarn_by_layer(struct variant *variant)
+{
+    const float factors_by_layer[2] = {4, 4};
+    set_text(variant, "llama.rope.scaling.type", "yarn");
+    locus_writer_f32s(variant_writer(variant), "llama.rope.scaling.factor", factors_by_layer, 2);
+}
+
 static void longrope(struct variant *variant)
 {
     set_text(variant, "llama.rope.scaling.type", "longrope");
@@ -81,6 +125,16 @@ static const struct scaling {
     {yarn, "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=32,beta_fast=16"},
     {yarn_factor, "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=64,"
                   "attn_factor=0.569314718"},
+    {yarn_attention_factor, "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=64,"
+                            "attn_factor=0.5"},
+    {yarn_log_multiplier, "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=64,"
+                          "attn_factor=1"},
+    {yarn_half_multiplier, "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=64,"
+                           "attn_factor=1.06482163"},
+    {yarn_extrapolation, "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=64"},
+    {yarn_no_extrapolation_said,
+     "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=64"},
+    {yarn_by_layer, "rope:pairs=adjacent,dim=8,base=5000,scaling=yarn,factor=4,trained=64"},
     {longrope, "rope:pairs=adjacent,dim=8,base=5000,scaling=longrope,factor=2,trained=32,"
                "attn_factor=1.25"},
 };
@@ -101,15 +155,73 @@ START_TEST(scalings_are_read_from_the_metadata)
 }
 END_TEST
 
-START_TEST(unknown_scaling_is_refused)
+static void longrope_alone(struct variant *variant)
 {
-    struct variant *variant = variant_begin(testing_golden("llama-adjacent.gguf"));
     set_text(variant, "llama.rope.scaling.type", "longrope");
+}
+
+static void dynamic(struct variant *variant)
+{
+    set_text(variant, "llama.rope.scaling.type", "dynamic");
+}
+
+static void half_a_ramp(struct variant *variant)
+{
+    yarn_by(variant, "llama.rope.scaling.yarn_ext_factor", 0.5);
+}
+
+static void linear_with_factor(struct variant *variant)
+{
+    linear(variant);
+    set_number(variant, "llama.rope.scaling.attn_factor", 0.5);
+}
+
+static void none_with_multiplier(struct variant *variant)
+{
+    none(variant);
+    set_number(variant, "llama.rope.scaling.yarn_log_multiplier", 1);
+}
+
+static void text_for_a_factor(struct variant *variant)
+{
+    set_text(variant, "llama.rope.scaling.factor", "4");
+}
+
+static void factors_that_differ(struct variant *variant)
+{
+    const float by_layer[2] = {4, 8};
+    locus_writer_f32s(variant_writer(variant), "llama.rope.scaling.factor", by_layer, 2);
+}
+
+static void other_sections(struct variant *variant)
+{
+    const int32_t sections[3] = {1, 1, 2};
+    locus_writer_i32s(variant_writer(variant), "llama.rope.dimension_sections", sections, 3);
+}
+
+static const struct refusal {
+    void (*change)(struct variant *variant);
+    const char *says;
+} refusals[] = {
+    {longrope_alone, "llama.rope.scaling.type is \"longrope\", expected none, linear or yarn, or "
+                     "the tensor rope_factors_long.weight"},
+    {dynamic, "llama.rope.scaling.type is \"dynamic\", expected one of none, linear, yarn"},
+    {half_a_ramp, "rope.scaling.yarn_ext_factor is 0.5 beside scaling of type yarn, expected 1"},
+    {linear_with_factor, "rope.scaling.attn_factor is 0.5 beside scaling of type linear"},
+    {none_with_multiplier, "rope.scaling.yarn_log_multiplier is 1 beside scaling of type none"},
+    {text_for_a_factor, "llama.rope.scaling.factor is not a number"},
+    {factors_that_differ, "llama.rope.scaling.factor is 4 in layer 0 and 8 in layer 1"},
+    {other_sections, "llama.rope.dimension_sections is a key of the model that this version"},
+};
+
+START_TEST(scalings_that_cannot_be_served_are_refused)
+{
+    const struct refusal *refusal = &refusals[_i];
+    struct variant *variant = variant_begin(testing_golden("llama-adjacent.gguf"));
+    refusal->change(variant);
     locus_error error;
     ck_assert_ptr_null(locus_model_open(variant_finish(variant), &error));
-    ck_assert_msg(strstr(error.message, "llama.rope.scaling.type is \"longrope\", expected none, "
-                                        "linear or yarn, or the tensor rope_factors_long.weight"),
-                  "%s", error.message);
+    ck_assert_msg(strstr(error.message, refusal->says) != NULL, "%s", error.message);
 }
 END_TEST
 
@@ -117,19 +229,17 @@ END_TEST
 
 static void bloom(struct variant *variant)
 {
-    variant_drop(variant, "locus.embedding_norm");
+    (void)variant;
 }
 
 static void mpt(struct variant *variant)
 {
-    variant_drop(variant, "locus.attention.clip_qkv");
     set_number(variant, "mpt.attention.clamp_kqv", 1);
     set_number(variant, "mpt.attention.max_alibi_bias", 16);
 }
 
 static void gptneox(struct variant *variant)
 {
-    variant_drop(variant, "locus.parallel_residual");
     locus_writer_bool(variant_writer(variant), "gptneox.use_parallel_residual", true);
     locus_writer_u32(variant_writer(variant), "gptneox.rope.dimension_count", 4);
 }
@@ -172,18 +282,13 @@ static void run(const char *path, const char *position, float *logits)
     locus_model_free(model);
 }
 
-START_TEST(family_gives_the_bits_of_what_it_stands_for)
+/* The golden file of a family, spelled out by the generic one's keys, as the family's own. */
+static struct variant *begin_family(const struct family *family)
 {
-    const struct family *family = &families[_i];
-    static float spelled_out[N_TOKENS * N_VOCAB], as_family[N_TOKENS * N_VOCAB];
-    run(testing_golden(family->golden), NULL, spelled_out);
     struct variant *variant = variant_begin(testing_golden(family->golden));
-    static const char *const dropped[] = {
-        "general.architecture", "locus.position", "locus.norm",           "locus.activation",
-        "locus.norm_epsilon",   "locus.gated",    "locus.context_length", "locus.embedding_length"};
-    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
-        variant_drop(variant, dropped[i]);
     char key[64];
+    variant_drop(variant, "general.architecture");
+    variant_drop_keys(variant, "locus.");
     set_text(variant, "general.architecture", family->name);
     set_count(variant, family->name, "context_length", 64);
     set_count(variant, family->name, "embedding_length", family->n_embd);
@@ -193,9 +298,56 @@ START_TEST(family_gives_the_bits_of_what_it_stands_for)
     snprintf(key, sizeof key, "%s.attention.layer_norm_epsilon", family->name);
     set_number(variant, key, 1e-5);
     family->change(variant);
-    run(variant_finish(variant), family->position, as_family);
+    return variant;
+}
+
+START_TEST(family_gives_the_bits_of_what_it_stands_for)
+{
+    const struct family *family = &families[_i];
+    static float spelled_out[N_TOKENS * N_VOCAB], as_family[N_TOKENS * N_VOCAB];
+    run(testing_golden(family->golden), NULL, spelled_out);
+    run(variant_finish(begin_family(family)), family->position, as_family);
     ck_assert_msg(memcmp(spelled_out, as_family, sizeof as_family) == 0, "%s: the bits differ",
                   family->name);
+}
+END_TEST
+
+/* Keys that any family may have, by the generic one's names for them. */
+START_TEST(scales_and_windows_of_any_family_are_honoured)
+{
+    static float spelled_out[N_TOKENS * N_VOCAB], as_family[N_TOKENS * N_VOCAB];
+    static float plain_logits[N_TOKENS * N_VOCAB];
+    struct variant *variant = variant_begin(testing_golden("bloom-alibi.gguf"));
+    run(testing_golden("bloom-alibi.gguf"), NULL, plain_logits);
+    set_number(variant, "locus.attention.scale", 0.25);
+    set_number(variant, "locus.embedding_scale", 2);
+    locus_writer_u32(variant_writer(variant), "locus.attention.window", 5);
+    run(variant_finish(variant), NULL, spelled_out);
+    variant = begin_family(&families[0]);
+    set_number(variant, "bloom.attention.scale", 0.25);
+    set_number(variant, "bloom.embedding_scale", 2);
+    locus_writer_u32(variant_writer(variant), "bloom.attention.sliding_window", 5);
+    run(variant_finish(variant), NULL, as_family);
+    ck_assert_mem_eq(spelled_out, as_family, sizeof as_family);
+    ck_assert_mem_ne(spelled_out, plain_logits, sizeof plain_logits);
+}
+END_TEST
+
+START_TEST(alibi_of_no_slope_is_a_table_or_no_positions)
+{
+    static const float table[64 * 36];
+    locus_error error;
+    for (int has_table = 0; has_table < 2; has_table++) {
+        struct variant *variant = begin_family(&families[1]);
+        if (has_table) variant_add(variant, "position_embd.weight", LOCUS_F32, 64, 36, table);
+        const char *path = variant_finish(variant);
+        variant = variant_begin(path);
+        variant_drop(variant, "mpt.attention.max_alibi_bias");
+        locus_model *model = locus_model_open(variant_finish(variant), &error);
+        ck_assert_msg(model != NULL, "%s", error.message);
+        ck_assert_str_eq(locus_model_info_get(model).position, has_table ? "learned" : "none");
+        locus_model_free(model);
+    }
 }
 END_TEST
 
@@ -205,9 +357,12 @@ int main(void)
     TCase *tests = tcase_create("metadata");
     tcase_add_loop_test(tests, scalings_are_read_from_the_metadata, 0,
                         sizeof scalings / sizeof *scalings);
-    tcase_add_test(tests, unknown_scaling_is_refused);
+    tcase_add_loop_test(tests, scalings_that_cannot_be_served_are_refused, 0,
+                        sizeof refusals / sizeof *refusals);
     tcase_add_loop_test(tests, family_gives_the_bits_of_what_it_stands_for, 0,
                         sizeof families / sizeof *families);
+    tcase_add_test(tests, scales_and_windows_of_any_family_are_honoured);
+    tcase_add_test(tests, alibi_of_no_slope_is_a_table_or_no_positions);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

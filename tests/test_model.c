@@ -1,4 +1,4 @@
-/* The model: what a checkpoint must hold to be one, and what is read from it. */
+/* The model: what is read from a checkpoint. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,194 +8,10 @@
 #include "testing.h"
 #include "variant.h"
 
-/* ---- refusals ------------------------------------------------------------------------------ */
-
 static void u32(struct variant *variant, const char *key, uint32_t value)
 {
     locus_writer_u32(variant_writer(variant), key, value);
 }
-
-static void text(struct variant *variant, const char *key, const char *value)
-{
-    locus_writer_string(variant_writer(variant), key, value, strlen(value));
-}
-
-static void replace_u32(struct variant *variant, const char *key, uint32_t value)
-{
-    variant_drop(variant, key);
-    u32(variant, key, value);
-}
-
-static void no_architecture(struct variant *variant)
-{
-    variant_drop(variant, "general.architecture");
-}
-
-static void other_architecture(struct variant *variant)
-{
-    no_architecture(variant);
-    text(variant, "general.architecture", "mamba");
-}
-
-static void no_width(struct variant *variant)
-{
-    variant_drop(variant, "llama.embedding_length");
-}
-
-static void no_layers(struct variant *variant)
-{
-    replace_u32(variant, "llama.block_count", 0);
-}
-
-static void third_layer(struct variant *variant)
-{
-    replace_u32(variant, "llama.block_count", 3);
-}
-
-static void text_for_a_count(struct variant *variant)
-{
-    variant_drop(variant, "llama.block_count");
-    text(variant, "llama.block_count", "2");
-}
-
-static void odd_heads(struct variant *variant)
-{
-    replace_u32(variant, "llama.attention.head_count", 3);
-}
-
-static void odd_key_heads(struct variant *variant)
-{
-    replace_u32(variant, "llama.attention.head_count_kv", 3);
-}
-
-/* 2^14 heads of 2^20: the product is 0 in 32 bits. */
-static void wrapped_heads(struct variant *variant)
-{
-    replace_u32(variant, "llama.attention.head_count", 1 << 14);
-    replace_u32(variant, "llama.attention.head_count_kv", 1 << 14);
-    u32(variant, "llama.attention.key_length", 1 << 20);
-}
-
-static void other_value_length(struct variant *variant)
-{
-    u32(variant, "llama.attention.value_length", 16);
-}
-
-static void negative_epsilon(struct variant *variant)
-{
-    variant_drop(variant, "llama.attention.layer_norm_rms_epsilon");
-    locus_writer_f32(variant_writer(variant), "llama.attention.layer_norm_rms_epsilon", -1);
-}
-
-static void nan_epsilon(struct variant *variant)
-{
-    variant_drop(variant, "llama.attention.layer_norm_rms_epsilon");
-    locus_writer_f32(variant_writer(variant), "llama.attention.layer_norm_rms_epsilon", NAN);
-}
-
-static void no_up(struct variant *variant)
-{
-    variant_drop(variant, "blk.1.ffn_up.weight");
-}
-
-static void no_embedding(struct variant *variant)
-{
-    variant_drop(variant, "token_embd.weight");
-}
-
-static void turned_up(struct variant *variant)
-{
-    int rows, cols;
-    float *values = variant_floats(variant, "blk.1.ffn_up.weight", &rows, &cols);
-    no_up(variant);
-    variant_add(variant, "blk.1.ffn_up.weight", LOCUS_F32, cols, rows, values);
-    free(values);
-}
-
-static void long_bias(struct variant *variant)
-{
-    static const float zeros[64];
-    variant_add(variant, "blk.0.attn_output.bias", LOCUS_F32, 0, 33, zeros);
-}
-
-static void many_tokens(struct variant *variant)
-{
-    const char *tokens[300];
-    size_t lengths[300];
-    for (int i = 0; i < 300; i++)
-        tokens[i] = "x", lengths[i] = 1;
-    variant_drop(variant, "tokenizer.ggml.tokens");
-    locus_writer_strings(variant_writer(variant), "tokenizer.ggml.tokens", tokens, lengths, 300);
-}
-
-static void begin_past_the_end(struct variant *variant)
-{
-    replace_u32(variant, "tokenizer.ggml.bos_token_id", 100000);
-}
-
-static void text_for_a_token(struct variant *variant)
-{
-    variant_drop(variant, "tokenizer.ggml.eos_token_id");
-    text(variant, "tokenizer.ggml.eos_token_id", "2");
-}
-
-static void number_for_a_position(struct variant *variant)
-{
-    u32(variant, "locus.position", 1);
-}
-
-/* Each names what was found and what was expected. */
-static const struct refusal {
-    void (*change)(struct variant *variant);
-    const char *says[2];
-} refusals[] = {
-    {no_architecture, {"general.architecture is missing"}},
-    {other_architecture, {"general.architecture is \"mamba\"", "expected one of gpt2, llama"}},
-    {no_width, {"llama.embedding_length is missing"}},
-    {no_layers, {"llama.block_count is 0", "expected 1 to"}},
-    {third_layer, {"blk.2.attn_q.weight is missing"}},
-    {text_for_a_count, {"llama.block_count is not a whole number"}},
-    {odd_heads, {"llama.embedding_length 32 is no multiple of the 3 heads"}},
-    {odd_key_heads, {"head_count 4 is no multiple of head_count_kv 3"}},
-    {wrapped_heads, {"16384 heads of 1048576", "expected at most"}},
-    {other_value_length, {"value_length is 16", "expected key_length 8"}},
-    {negative_epsilon, {"layer_norm_rms_epsilon is -1", "expected a number from 0 to 1e+30"}},
-    {nan_epsilon, {"layer_norm_rms_epsilon is nan", "expected a number from 0 to 1e+30"}},
-    {no_up, {"blk.1.ffn_up.weight is missing"}},
-    {no_embedding, {"token_embd.weight is missing"}},
-    {turned_up, {"blk.1.ffn_up.weight is [32, 64]", "expected [64, 32]"}},
-    {long_bias, {"blk.0.attn_output.bias is [1, 33]", "expected [1, 32]"}},
-    {many_tokens, {"tokenizer.ggml.tokens has 300 entries", "expected 1 to 271"}},
-    {begin_past_the_end, {"bos_token_id is 100000", "expected 0 to 270"}},
-    {text_for_a_token, {"eos_token_id is not a whole number"}},
-    {number_for_a_position, {"locus.position is not a text"}},
-};
-
-START_TEST(refusal_names_file_field_found_and_expected)
-{
-    const struct refusal *refusal = &refusals[_i];
-    struct variant *variant = variant_begin(NULL);
-    refusal->change(variant);
-    const char *path = variant_finish(variant);
-    locus_error error = {0};
-    ck_assert_ptr_null(locus_model_open(path, &error));
-    ck_assert_int_ne(error.status, LOCUS_OK);
-    ck_assert_msg(strstr(error.message, "variant.gguf") != NULL, "%s", error.message);
-    for (int i = 0; i < 2 && refusal->says[i]; i++)
-        ck_assert_msg(strstr(error.message, refusal->says[i]) != NULL, "no \"%s\": %s",
-                      refusal->says[i], error.message);
-    ck_assert_ptr_null(locus_model_open(path, NULL));
-}
-END_TEST
-
-START_TEST(no_path_is_an_error)
-{
-    locus_error error = {0};
-    ck_assert_ptr_null(locus_model_open(NULL, &error));
-    ck_assert_int_eq(error.status, LOCUS_ERROR_ARGUMENT);
-    locus_model_free(NULL);
-}
-END_TEST
 
 /* ---- what is read -------------------------------------------------------------------------- */
 
@@ -405,9 +221,6 @@ int main(void)
 {
     Suite *suite = suite_create("model");
     TCase *tests = tcase_create("model");
-    tcase_add_loop_test(tests, refusal_names_file_field_found_and_expected, 0,
-                        sizeof refusals / sizeof *refusals);
-    tcase_add_test(tests, no_path_is_an_error);
     tcase_add_test(tests, info_describes_the_model);
     tcase_add_test(tests, padding_of_the_vocabulary_is_no_token);
     tcase_add_test(tests, text_begins_with_end_of_text_where_there_is_no_other);

@@ -45,6 +45,16 @@ void variant_drop(struct variant *variant, const char *name)
     variant->dropped[variant->n_dropped++] = name;
 }
 
+void variant_drop_keys(struct variant *variant, const char *prefix)
+{
+    const size_t before = variant->n_dropped;
+    for (size_t i = 0; i < locus_checkpoint_n_keys(variant->from); i++) {
+        const char *key = locus_checkpoint_key_at(variant->from, i);
+        if (!strncmp(key, prefix, strlen(prefix))) variant_drop(variant, key);
+    }
+    ck_assert_msg(variant->n_dropped > before, "there is no key %s... to drop", prefix);
+}
+
 struct locus_checkpoint_writer *variant_writer(struct variant *variant)
 {
     return variant->writer;

@@ -12,6 +12,9 @@ struct variant *variant_begin(const char *path);
 /* Leaves out the key or tensor of that name, which must be there. */
 void variant_drop(struct variant *variant, const char *name);
 
+/* Leaves out every key that begins so; there must be one. */
+void variant_drop_keys(struct variant *variant, const char *prefix);
+
 /* For keys and tensors to add; a tensor's data must live until variant_finish. */
 struct locus_checkpoint_writer *variant_writer(struct variant *variant);
 

@@ -53,6 +53,9 @@ const struct locus_tensor *locus_checkpoint_tensor_at(const struct locus_checkpo
 /* The tensor of that name, or NULL. Cheap: a sorted index, which no choice of names slows down. */
 const struct locus_tensor *locus_checkpoint_tensor(const struct locus_checkpoint *checkpoint,
                                                    const char *name);
+/* The index of a tensor of this checkpoint. */
+size_t locus_checkpoint_tensor_index(const struct locus_checkpoint *checkpoint,
+                                     const struct locus_tensor *tensor);
 
 /* Metadata. A getter returns true and fills *value if the key is there with a fitting type (any
  * integer type that holds the value for integers; integers count as floats too), else it returns
@@ -60,8 +63,8 @@ const struct locus_tensor *locus_checkpoint_tensor(const struct locus_checkpoint
 size_t locus_checkpoint_n_keys(const struct locus_checkpoint *checkpoint);
 const char *locus_checkpoint_key_at(const struct locus_checkpoint *checkpoint, size_t index);
 bool locus_checkpoint_has(const struct locus_checkpoint *checkpoint, const char *key);
-enum locus_value_type locus_checkpoint_type(const struct locus_checkpoint *checkpoint,
-                                            const char *key); /* of a key that is there */
+/* The index of a key, or SIZE_MAX. */
+size_t locus_checkpoint_key_index(const struct locus_checkpoint *checkpoint, const char *key);
 bool locus_checkpoint_int(const struct locus_checkpoint *checkpoint, const char *key,
                           int64_t *value);
 bool locus_checkpoint_float(const struct locus_checkpoint *checkpoint, const char *key,

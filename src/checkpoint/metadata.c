@@ -140,10 +140,10 @@ bool locus_checkpoint_has(const struct locus_checkpoint *checkpoint, const char 
     return locus_metadata_find(checkpoint, key) != NULL;
 }
 
-enum locus_value_type locus_checkpoint_type(const struct locus_checkpoint *checkpoint,
-                                            const char *key)
+size_t locus_checkpoint_key_index(const struct locus_checkpoint *checkpoint, const char *key)
 {
-    return locus_metadata_find(checkpoint, key)->type;
+    const struct locus_entry *found = locus_metadata_find(checkpoint, key);
+    return found ? (size_t)(found - checkpoint->entries) : SIZE_MAX;
 }
 
 /* An integer of any width that int64_t holds. */

@@ -1,5 +1,6 @@
 /* Opening a checkpoint: map, check header, metadata and tensor table, in the file's order. */
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "checkpoint/internal.h"
 
@@ -44,6 +45,25 @@ static bool read_file(struct locus_checkpoint *checkpoint, struct locus_cursor *
            locus_tensors_read(checkpoint, cursor, n_tensors);
 }
 
+/* False for a folder as Hugging Face has them; the others are no different from other wrong paths.
+ */
+static bool check_folder(const char *path, locus_error *error)
+{
+    static const char config[] = "/config.json";
+    struct stat info;
+    struct locus_buffer inside = {0};
+    if (stat(path, &info) || !S_ISDIR(info.st_mode)) return true;
+    locus_buffer_printf(&inside, "%s%s", path, config);
+    const bool found = !inside.failed && !stat(inside.bytes, &info);
+    locus_buffer_free(&inside);
+    if (!found) return true;
+    locus_fail(error, LOCUS_ERROR_FORMAT,
+               "%s: is a Hugging Face model folder, expected a GGUF file (scripts/convert_hf.py "
+               "makes one of it)",
+               path);
+    return false;
+}
+
 struct locus_checkpoint *locus_checkpoint_open(const char *path, locus_error *error)
 {
     struct locus_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
@@ -54,7 +74,7 @@ struct locus_checkpoint *locus_checkpoint_open(const char *path, locus_error *er
         return NULL;
     }
     struct locus_cursor cursor;
-    if (locus_file_map(&checkpoint->file, path, error) == LOCUS_OK) {
+    if (check_folder(path, error) && locus_file_map(&checkpoint->file, path, error) == LOCUS_OK) {
         locus_cursor_init(&cursor, &checkpoint->file, path, error);
         if (read_file(checkpoint, &cursor)) return checkpoint;
     }

@@ -188,3 +188,10 @@ const struct locus_tensor *locus_checkpoint_tensor(const struct locus_checkpoint
         locus_names_find(checkpoint->tensor_names, checkpoint->n_tensors, name);
     return found ? &checkpoint->tensors[found->index].tensor : NULL;
 }
+
+size_t locus_checkpoint_tensor_index(const struct locus_checkpoint *checkpoint,
+                                     const struct locus_tensor *tensor)
+{
+    /* The tensor is the first member of its record. */
+    return (size_t)((const struct locus_tensor_record *)(const void *)tensor - checkpoint->tensors);
+}

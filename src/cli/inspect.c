@@ -60,6 +60,8 @@ static int look(struct inspection *inspection)
         return status;
     if (!(inspection->model = locus_model_open(inspection->path, &error)))
         return locus_talk_error("%s", error.message);
+    if (locus_model_check_extras(inspection->model, NULL, &error))
+        return locus_talk_error("%s", error.message);
     inspection->checkpoint = locus_model_checkpoint(inspection->model);
     inspection->info = locus_model_info_get(inspection->model);
     if (locus_checkpoint_has(inspection->checkpoint, "tokenizer.ggml.model") &&

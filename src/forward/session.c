@@ -38,9 +38,10 @@ static enum locus_status set_position(struct locus_session *session,
     struct locus_position_env env =
         locus_model_env(session->model, session->first_position + session->capacity);
     env.kernels = session->kernels->name;
-    enum locus_status status =
-        locus_position_resolve(&session->position.spec, params->position,
-                               session->model->config.position, params->scheme, &env, error);
+    enum locus_status status = locus_model_check_extras(session->model, params->scheme, error);
+    if (status) return status;
+    status = locus_position_resolve(&session->position.spec, params->position,
+                                    session->model->config.position, params->scheme, &env, error);
     if (status) {
         session->position.spec.scheme = NULL;
         return status;

@@ -1,23 +1,22 @@
 /* Position SPECs of families whose standard GGUF metadata tells the scheme. See model.h.
  *
- * Keys as llama.cpp writes and reads them: rope.dimension_count, rope.freq_base, rope.scaling.* and
+ * Keys as llama.cpp writes them: rope.dimension_count, rope.freq_base, rope.scaling.* and
  * attention.max_alibi_bias, each after the family's name.
  */
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "model/keys.h"
 #include "model/model.h"
 
 /* A SPEC in the making. */
 struct derivation {
-    const struct locus_checkpoint *checkpoint;
-    const char *family;
+    struct locus_keys *keys;
     struct locus_config *config;
     size_t length; /* bytes of config->position */
-    locus_error *error;
 };
 
 __attribute__((format(printf, 2, 3))) static void append(struct derivation *derivation,
@@ -33,156 +32,174 @@ __attribute__((format(printf, 2, 3))) static void append(struct derivation *deri
     if (derivation->length >= size) derivation->length = size - 1;
 }
 
-static bool number(const struct derivation *derivation, const char *key, double *value)
-{
-    char full[96];
-    snprintf(full, sizeof full, "%s.%s", derivation->family, key);
-    return locus_checkpoint_float(derivation->checkpoint, full, value) && isfinite(*value);
-}
-
-/* Appends ",key=value" if the metadata has `theirs`. */
-static void append_number(struct derivation *derivation, const char *key, const char *theirs)
-{
-    double value;
-    if (number(derivation, theirs, &value)) append(derivation, ",%s=%.9g", key, value);
-}
-
 /* ---- rotary positions --------------------------------------------------------------------- */
 
-/* The factor that stretches the text: 1 where it is absent or 0. */
-static double scaling_factor(const struct derivation *derivation)
+/* The file's rope.scaling.*; what a file leaves out has the value of no effect. */
+struct scaling {
+    double factor;         /* that stretches the text; 0 counts as 1 */
+    double original;       /* length before that */
+    double attn_factor;    /* multiplies sines and cosines */
+    double yarn_attn;      /* stands in place of the paper's m; 0: absent */
+    double log_multiplier; /* DeepSeek's mscale_all_dim: m is divided by its own m; 0: absent */
+    double extrapolation;  /* share of YaRN's ramp; -1: the type's */
+    double beta_fast, beta_slow; /* 0: absent */
+};
+
+static enum locus_status read_scaling(struct derivation *derivation, struct scaling *scaling)
 {
-    double factor = 0;
-    if (!number(derivation, "rope.scaling.factor", &factor))
-        number(derivation, "rope.scale_linear", &factor); /* its name in older files */
-    return factor > 0 ? factor : 1;
+    struct locus_keys *keys = derivation->keys;
+    const double least = -1e30;
+    double old_factor = 0; /* its name in older files */
+    enum locus_status status;
+    *scaling = (struct scaling){
+        .original = derivation->config->trained_length, .attn_factor = 1, .extrapolation = -1};
+    if ((status = locus_keys_number(keys, "rope.scale_linear", 0, &old_factor)) ||
+        (status = locus_keys_number(keys, "rope.scaling.factor", 0, &scaling->factor)) ||
+        (status = locus_keys_number(keys, "rope.scaling.original_context_length", 1,
+                                    &scaling->original)) ||
+        (status = locus_keys_number(keys, "rope.scaling.attn_factor", 0, &scaling->attn_factor)) ||
+        (status =
+             locus_keys_number(keys, "rope.scaling.yarn_attn_factor", 0, &scaling->yarn_attn)) ||
+        (status = locus_keys_number(keys, "rope.scaling.yarn_log_multiplier", 0,
+                                    &scaling->log_multiplier)) ||
+        (status = locus_keys_number(keys, "rope.scaling.yarn_ext_factor", least,
+                                    &scaling->extrapolation)) ||
+        (status = locus_keys_number(keys, "rope.scaling.yarn_beta_fast", 0, &scaling->beta_fast)) ||
+        (status = locus_keys_number(keys, "rope.scaling.yarn_beta_slow", 0, &scaling->beta_slow)))
+        return status;
+    if (scaling->factor == 0) scaling->factor = old_factor;
+    if (scaling->factor == 0) scaling->factor = 1;
+    return LOCUS_OK;
 }
 
-static double original_length(const struct derivation *derivation)
+/* A key of rope.scaling that has no place beside this type. */
+static enum locus_status misplaced(struct derivation *derivation, const char *key, double value,
+                                   double expected, const char *type)
 {
-    double length = derivation->config->trained_length;
-    number(derivation, "rope.scaling.original_context_length", &length);
-    return length;
+    if (value == expected) return LOCUS_OK;
+    return locus_fail(derivation->keys->error, LOCUS_ERROR_UNSUPPORTED,
+                      "%s: %s.rope.scaling.%s is %g beside scaling of type %s, expected %g",
+                      locus_checkpoint_path(derivation->keys->checkpoint), derivation->keys->family,
+                      key, value, type, expected);
 }
 
-/* The file's factor multiplies the paper's m; the SPEC's replaces it. */
-static void append_yarn(struct derivation *derivation)
+/* The paper's m (YaRN, equation 22), its logarithm times `share`. */
+static double yarn_m(double factor, double share)
 {
-    double factor = scaling_factor(derivation), attn_factor = 1;
-    append(derivation, ",scaling=yarn,factor=%.9g,trained=%.9g", factor,
-           original_length(derivation));
-    append_number(derivation, "beta_fast", "rope.scaling.yarn_beta_fast");
-    append_number(derivation, "beta_slow", "rope.scaling.yarn_beta_slow");
-    number(derivation, "rope.scaling.attn_factor", &attn_factor);
-    if (attn_factor != 1)
-        append(derivation, ",attn_factor=%.9g",
-               attn_factor * (factor > 1 ? 0.1 * log(factor) + 1 : 1));
+    return factor > 1 ? 0.1 * share * log(factor) + 1 : 1;
+}
+
+/* The SPEC's attn_factor is all that sines and cosines are multiplied by. */
+static enum locus_status append_yarn(struct derivation *derivation, const struct scaling *scaling)
+{
+    const double m = yarn_m(scaling->factor, 1);
+    double whole = m;
+    if (scaling->extrapolation >= 0 && scaling->extrapolation != 1)
+        return misplaced(derivation, "yarn_ext_factor", scaling->extrapolation, 1, "yarn");
+    append(derivation, ",scaling=yarn,factor=%.9g,trained=%.9g", scaling->factor,
+           scaling->original);
+    if (scaling->beta_fast > 0) append(derivation, ",beta_fast=%.9g", scaling->beta_fast);
+    if (scaling->beta_slow > 0) append(derivation, ",beta_slow=%.9g", scaling->beta_slow);
+    if (scaling->yarn_attn > 0)
+        whole = scaling->yarn_attn;
+    else if (scaling->log_multiplier > 0)
+        whole = m / yarn_m(scaling->factor, scaling->log_multiplier);
+    whole *= scaling->attn_factor;
+    if (whole != m) append(derivation, ",attn_factor=%.9g", whole);
+    return LOCUS_OK;
+}
+
+/* What only YaRN has. */
+static enum locus_status check_no_yarn(struct derivation *derivation, const struct scaling *scaling,
+                                       const char *type)
+{
+    enum locus_status status;
+    if (scaling->extrapolation > 0 &&
+        (status = misplaced(derivation, "yarn_ext_factor", scaling->extrapolation, 0, type)))
+        return status;
+    if (scaling->yarn_attn > 0 &&
+        (status = misplaced(derivation, "yarn_attn_factor", scaling->yarn_attn, 1, type)))
+        return status;
+    return misplaced(derivation, "yarn_log_multiplier", scaling->log_multiplier, 0, type);
 }
 
 /* The metadata's context is the stretched one; the file's factor of sines and cosines is all of m.
  */
-static void append_longrope(struct derivation *derivation)
+static enum locus_status append_longrope(struct derivation *derivation,
+                                         const struct scaling *scaling)
 {
-    double original = original_length(derivation);
-    append(derivation, ",scaling=longrope,factor=%.9g,trained=%.9g",
-           original > 0 ? derivation->config->trained_length / original : 1, original);
-    append_number(derivation, "attn_factor", "rope.scaling.attn_factor");
+    const double factor = derivation->config->trained_length / scaling->original;
+    if (scaling->factor != 1 && fabs(scaling->factor - factor) > 1e-6 * factor)
+        return misplaced(derivation, "factor", scaling->factor, factor, "longrope");
+    append(derivation, ",scaling=longrope,factor=%.9g,trained=%.9g", factor, scaling->original);
+    if (locus_keys_has(derivation->keys, "rope.scaling.attn_factor"))
+        append(derivation, ",attn_factor=%.9g", scaling->attn_factor);
+    return check_no_yarn(derivation, scaling, "longrope");
 }
 
 static enum locus_status append_scaling(struct derivation *derivation)
 {
-    char key[96];
-    const char *type = "linear"; /* what a factor alone means */
-    size_t n_bytes = strlen(type);
-    snprintf(key, sizeof key, "%s.rope.scaling.type", derivation->family);
-    if (locus_checkpoint_has(derivation->checkpoint, key) &&
-        !locus_checkpoint_string(derivation->checkpoint, key, &type, &n_bytes))
-        type = "", n_bytes = 0;
-    if (locus_checkpoint_tensor(derivation->checkpoint, "rope_factors_long.weight")) {
-        append_longrope(derivation);
-    } else if (locus_text_is(type, n_bytes, "linear")) {
-        if (scaling_factor(derivation) != 1)
-            append(derivation, ",scaling=linear,factor=%.9g", scaling_factor(derivation));
-    } else if (locus_text_is(type, n_bytes, "yarn")) {
-        append_yarn(derivation);
-    } else if (!locus_text_is(type, n_bytes, "none")) {
-        return locus_fail(derivation->error, LOCUS_ERROR_UNSUPPORTED,
-                          "%s: %s is \"%.*s\", expected none, linear or yarn, or the tensor "
-                          "rope_factors_long.weight",
-                          locus_checkpoint_path(derivation->checkpoint), key,
-                          (int)(n_bytes < 40 ? n_bytes : 40), type);
-    }
-    return LOCUS_OK;
+    enum { NONE, LINEAR, YARN, LONGROPE };
+    static const char *const types[] = {"none", "linear", "yarn", "longrope"};
+    struct locus_keys *keys = derivation->keys;
+    const bool long_factors =
+        locus_checkpoint_tensor(keys->checkpoint, "rope_factors_long.weight") != NULL;
+    const bool stated = locus_keys_has(keys, "rope.scaling.type");
+    int type = long_factors ? LONGROPE : LINEAR; /* what a factor alone means */
+    struct scaling scaling;
+    enum locus_status status = locus_keys_choice(keys, "rope.scaling.type", types, 4, &type);
+    if (status || (status = read_scaling(derivation, &scaling))) return status;
+    if (long_factors != (type == LONGROPE))
+        return locus_fail(
+            keys->error, LOCUS_ERROR_UNSUPPORTED, "%s: %s.rope.scaling.type is \"%s\", expected %s",
+            locus_checkpoint_path(keys->checkpoint), keys->family, stated ? types[type] : "absent",
+            long_factors ? "longrope, for the tensor rope_factors_long.weight"
+                         : "none, linear or yarn, or the tensor "
+                           "rope_factors_long.weight");
+    if (type == LONGROPE) return append_longrope(derivation, &scaling);
+    if (type == YARN) return append_yarn(derivation, &scaling);
+    if (type == LINEAR && scaling.factor != 1)
+        append(derivation, ",scaling=linear,factor=%.9g", scaling.factor);
+    if ((status = misplaced(derivation, "attn_factor", scaling.attn_factor, 1, types[type])))
+        return status;
+    return check_no_yarn(derivation, &scaling, types[type]);
 }
 
-static enum locus_status derive_rope(struct derivation *derivation, const char *pairs)
+static enum locus_status derive_rope(struct derivation *derivation)
 {
-    double dim = derivation->config->head_dim, base = 10000;
-    number(derivation, "rope.dimension_count", &dim);
-    number(derivation, "rope.freq_base", &base);
-    append(derivation, "rope:pairs=%s,dim=%.0f,base=%.17g", pairs, dim, base);
+    double base = 10000;
+    int dim = derivation->config->head_dim;
+    enum locus_status status =
+        locus_keys_int(derivation->keys, "rope.dimension_count", 1, INT_MAX, &dim);
+    if (!status) status = locus_keys_number(derivation->keys, "rope.freq_base", 0, &base);
+    if (status) return status;
+    append(derivation, ",dim=%d,base=%.17g", dim, base);
     return append_scaling(derivation);
 }
 
 /* ---- families ----------------------------------------------------------------------------- */
 
-static struct derivation begin(const struct locus_checkpoint *checkpoint, const char *family,
-                               struct locus_config *config, locus_error *error)
+/* ALiBi; without a greatest slope a learned table, or without one no positions at all. */
+static enum locus_status derive_alibi(struct derivation *derivation, double max_bias)
 {
-    return (struct derivation){checkpoint, family, config, 0, error};
-}
-
-enum locus_status locus_family_none(const struct locus_checkpoint *checkpoint, const char *family,
-                                    struct locus_config *config, locus_error *error)
-{
-    struct derivation derivation = begin(checkpoint, family, config, error);
-    append(&derivation, "none");
-    return LOCUS_OK;
-}
-
-enum locus_status locus_family_learned(const struct locus_checkpoint *checkpoint,
-                                       const char *family, struct locus_config *config,
-                                       locus_error *error)
-{
-    struct derivation derivation = begin(checkpoint, family, config, error);
-    append(&derivation, "learned");
-    return LOCUS_OK;
-}
-
-enum locus_status locus_family_rope_adjacent(const struct locus_checkpoint *checkpoint,
-                                             const char *family, struct locus_config *config,
-                                             locus_error *error)
-{
-    struct derivation derivation = begin(checkpoint, family, config, error);
-    return derive_rope(&derivation, "adjacent");
-}
-
-enum locus_status locus_family_rope_half(const struct locus_checkpoint *checkpoint,
-                                         const char *family, struct locus_config *config,
-                                         locus_error *error)
-{
-    struct derivation derivation = begin(checkpoint, family, config, error);
-    return derive_rope(&derivation, "half");
-}
-
-enum locus_status locus_family_alibi(const struct locus_checkpoint *checkpoint, const char *family,
-                                     struct locus_config *config, locus_error *error)
-{
-    struct derivation derivation = begin(checkpoint, family, config, error);
-    append(&derivation, "alibi:max_bias=8");
-    return LOCUS_OK;
-}
-
-enum locus_status locus_family_alibi_or_learned(const struct locus_checkpoint *checkpoint,
-                                                const char *family, struct locus_config *config,
-                                                locus_error *error)
-{
-    struct derivation derivation = begin(checkpoint, family, config, error);
-    double max_bias = 0;
-    number(&derivation, "attention.max_alibi_bias", &max_bias);
+    enum locus_status status =
+        locus_keys_number(derivation->keys, "attention.max_alibi_bias", 0, &max_bias);
+    if (status) return status;
     if (max_bias > 0)
-        append(&derivation, "alibi:max_bias=%.9g", max_bias);
+        append(derivation, "alibi:max_bias=%.9g", max_bias);
+    else if (locus_checkpoint_tensor(derivation->keys->checkpoint, "position_embd.weight"))
+        append(derivation, "learned");
     else
-        append(&derivation, "learned");
+        append(derivation, "none");
     return LOCUS_OK;
+}
+
+enum locus_status locus_family_position(struct locus_keys *keys, struct locus_config *config,
+                                        const struct locus_architecture *architecture)
+{
+    struct derivation derivation = {keys, config, 0};
+    if (!strcmp(architecture->position, "alibi"))
+        return derive_alibi(&derivation, architecture->max_bias);
+    append(&derivation, "%s", architecture->position);
+    return strncmp(architecture->position, "rope:", 5) ? LOCUS_OK : derive_rope(&derivation);
 }

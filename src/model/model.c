@@ -74,6 +74,7 @@ static enum locus_status open_model(struct locus_model *model, const char *path,
 {
     enum locus_status status;
     if (!(model->checkpoint = locus_checkpoint_open(path, error))) return LOCUS_ERROR_FORMAT;
+    if ((status = locus_model_check_kind(model->checkpoint, error))) return status;
     model->architecture = locus_architecture_find(model->checkpoint, error);
     if (!model->architecture) return LOCUS_ERROR_UNSUPPORTED;
     if ((status =
@@ -163,12 +164,9 @@ bool locus_model_is_end(const locus_model *model, int32_t token)
 
 const float *locus_model_extra(const void *source, const char *name, int *rows, int *cols)
 {
-    const struct locus_model *model = source;
-    for (size_t i = 0; i < model->n_extras; i++)
-        if (!strcmp(model->extras[i].name, name)) {
-            *rows = model->extras[i].rows;
-            *cols = model->extras[i].cols;
-            return model->extras[i].values;
-        }
-    return NULL;
+    const struct locus_extra_tensor *extra = locus_model_find_extra(source, name);
+    if (!extra) return NULL;
+    *rows = extra->rows;
+    *cols = extra->cols;
+    return extra->values;
 }

@@ -33,30 +33,23 @@ struct locus_architecture {
     struct locus_config defaults;
     const char *epsilon_key;
     bool spelled_out; /* every key of struct locus_config may be in the metadata */
-    /* Writes the SPEC that the family's standard metadata tells; config's shape is read already. */
-    enum locus_status (*position)(const struct locus_checkpoint *checkpoint, const char *family,
-                                  struct locus_config *config, locus_error *error);
+    /* The SPEC that its files are made for, to which rope.* add ("rope:...") or whose
+     * attention.max_alibi_bias decides ("alibi"). */
+    const char *position;
+    float max_bias; /* "alibi": of files that don't say it; 0: a learned table, or none */
 };
 
-/* Values of `position` above: a scheme for the whole family, or one its metadata parametrises. */
-enum locus_status locus_family_none(const struct locus_checkpoint *checkpoint, const char *family,
-                                    struct locus_config *config, locus_error *error);
-enum locus_status locus_family_learned(const struct locus_checkpoint *checkpoint,
-                                       const char *family, struct locus_config *config,
-                                       locus_error *error);
-/* rope.dimension_count, rope.freq_base, rope.scaling.*, by the family's pairs */
-enum locus_status locus_family_rope_adjacent(const struct locus_checkpoint *checkpoint,
-                                             const char *family, struct locus_config *config,
-                                             locus_error *error);
-enum locus_status locus_family_rope_half(const struct locus_checkpoint *checkpoint,
-                                         const char *family, struct locus_config *config,
+struct locus_keys;
+
+/* Writes the SPEC that the family's standard metadata tells into config->position; config's shape
+ * is read already. */
+enum locus_status locus_family_position(struct locus_keys *keys, struct locus_config *config,
+                                        const struct locus_architecture *architecture);
+
+/* Refuses a file that holds something else than a whole model, by what it is: an adapter, a part of
+ * a split file, a vocabulary alone, ... */
+enum locus_status locus_model_check_kind(const struct locus_checkpoint *checkpoint,
                                          locus_error *error);
-enum locus_status locus_family_alibi(const struct locus_checkpoint *checkpoint, const char *family,
-                                     struct locus_config *config, locus_error *error);
-/* attention.max_alibi_bias above 0, else a table */
-enum locus_status locus_family_alibi_or_learned(const struct locus_checkpoint *checkpoint,
-                                                const char *family, struct locus_config *config,
-                                                locus_error *error);
 
 /* The table's row for general.architecture, or NULL with the families that are known. */
 const struct locus_architecture *locus_architecture_find(const struct locus_checkpoint *checkpoint,
@@ -98,25 +91,34 @@ struct locus_model {
     struct locus_config config;
     struct locus_weight embedding; /* [n_vocab, n_embd] */
     struct locus_norm_weights embedding_norm, output_norm;
-    struct locus_linear head;   /* [n_vocab, n_embd]; absent: tied to the embedding */
-    struct locus_layer *layers; /* [n_layer] */
-    void *panels;               /* those of all weights, where they found room in it */
-    struct locus_extra_tensor *extras;
+    struct locus_linear head;          /* [n_vocab, n_embd]; absent: tied to the embedding */
+    struct locus_layer *layers;        /* [n_layer] */
+    void *panels;                      /* those of all weights, where they found room in it */
+    struct locus_extra_tensor *extras; /* [n_extras], sorted by name */
     size_t n_extras;
     char name[128];
     int n_tokens;
     int32_t bos_token, eos_token, eot_token; /* -1: none */
 };
 
-/* Checks and packs every tensor the configuration calls for; the rest become extras. */
+/* Checks and packs every tensor the configuration calls for; those that a position scheme may call
+ * for become extras, and any other is refused. */
 enum locus_status locus_model_load_weights(struct locus_model *model, locus_error *error);
 void locus_model_free_weights(struct locus_model *model);
 
 /* The checkpoint behind the model: metadata and tensor table (its data pages are dropped). */
 const struct locus_checkpoint *locus_model_checkpoint(const locus_model *model);
 
-/* The extra tensor of that name, or NULL; `model` is a struct locus_model (the signature is that of
- * struct locus_position_env's hook). */
+/* The extra tensor of that name, or NULL. */
+const struct locus_extra_tensor *locus_model_find_extra(const struct locus_model *model,
+                                                        const char *name);
+/* Refuses an extra tensor that neither a scheme of the registry nor `own` (NULL: none) names. */
+enum locus_status locus_model_check_extras(const struct locus_model *model,
+                                           const struct locus_position_scheme *own,
+                                           locus_error *error);
+
+/* The values of the extra tensor of that name, or NULL; `model` is a struct locus_model (the
+ * signature is that of struct locus_position_env's hook). */
 const float *locus_model_extra(const void *model, const char *name, int *rows, int *cols);
 
 #endif

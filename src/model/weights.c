@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/threads.h"
 #include "model/model.h"
+#include "position/tensors.h"
 
 /* The loading of one model: which tensors have found their place. */
 struct loading {
@@ -40,8 +41,7 @@ static enum locus_status claim(struct loading *loading, const char *name, int ro
                           "%s: tensor %s is [%lld, %lld], expected [%d, %d]", path_of(loading),
                           name, (long long)n_rows, (long long)tensor->dims[0], rows ? rows : 1,
                           cols);
-    for (size_t i = 0; i < locus_checkpoint_n_tensors(checkpoint); i++)
-        if (locus_checkpoint_tensor_at(checkpoint, i) == tensor) loading->claimed[i] = true;
+    loading->claimed[locus_checkpoint_tensor_index(checkpoint, tensor)] = true;
     return LOCUS_OK;
 }
 
@@ -153,20 +153,28 @@ static int pack_threads(const struct loading *loading, int rows, int cols)
     return (int64_t)rows * cols < SMALL ? 1 : loading->n_threads;
 }
 
+/* A matrix [rows, cols], packed; an absent one that isn't needed leaves *weight zero. */
+static enum locus_status load_matrix(struct loading *loading, const char *name, int rows, int cols,
+                                     bool needed, struct locus_weight *weight)
+{
+    const struct locus_tensor *tensor;
+    enum locus_status status = claim(loading, name, rows, cols, needed, &tensor);
+    if (status || !tensor) return status;
+    status =
+        locus_weight_pack(weight, tensor->type, rows, cols, stored_rows(loading, tensor, 0, rows),
+                          pack_threads(loading, rows, cols), loading->error);
+    if (!status) drop_pages(loading, tensor);
+    return status;
+}
+
 /* prefix.weight [rows, cols] and, where there is one, prefix.bias [rows]. */
 static enum locus_status load_linear(struct loading *loading, const char *prefix, int rows,
                                      int cols, bool needed, struct locus_linear *linear)
 {
     char name[80];
-    const struct locus_tensor *tensor;
     snprintf(name, sizeof name, "%s.weight", prefix);
-    enum locus_status status = claim(loading, name, rows, cols, needed, &tensor);
-    if (status || !tensor) return status;
-    status = locus_weight_pack(&linear->weight, tensor->type, rows, cols,
-                               stored_rows(loading, tensor, 0, rows),
-                               pack_threads(loading, rows, cols), loading->error);
-    if (status) return status;
-    drop_pages(loading, tensor);
+    enum locus_status status = load_matrix(loading, name, rows, cols, needed, &linear->weight);
+    if (status || !linear->weight.panels) return status;
     snprintf(name, sizeof name, "%s.bias", prefix);
     return load_vector(loading, name, rows, false, &linear->bias);
 }
@@ -252,27 +260,83 @@ static enum locus_status load_layer(struct loading *loading, int index)
     return load_linear(loading, prefix, n_embd, n_ff, true, &layer->down);
 }
 
+/* Whether a scheme, known or of the caller's own, may ask for the tensor. */
+static bool may_be_a_schemes(const char *name, int n_layer)
+{
+    static const char own[] = "position_";
+    const char *rest = name;
+    if (!strncmp(rest, "blk.", 4) && (rest = strchr(rest + 4, '.'))) rest++;
+    return locus_schemes_own(name, n_layer) || (rest && !strncmp(rest, own, sizeof own - 1));
+}
+
+static enum locus_status load_extra(struct loading *loading, const struct locus_tensor *tensor)
+{
+    struct locus_model *model = loading->model;
+    const int64_t rows = tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
+    if (!may_be_a_schemes(tensor->name, model->config.n_layer))
+        return locus_fail(loading->error, LOCUS_ERROR_UNSUPPORTED,
+                          "%s: tensor %s is used by no part of the model and by no position "
+                          "scheme; without it the result would be another",
+                          path_of(loading), tensor->name);
+    if (rows > INT_MAX || tensor->dims[0] > INT_MAX)
+        return locus_fail(loading->error, LOCUS_ERROR_UNSUPPORTED,
+                          "%s: tensor %s is [%lld, %lld], expected at most %d either way",
+                          path_of(loading), tensor->name, (long long)rows,
+                          (long long)tensor->dims[0], INT_MAX);
+    struct locus_extra_tensor *extra = &model->extras[model->n_extras++];
+    *extra = (struct locus_extra_tensor){tensor->name, (int)rows, (int)tensor->dims[0], NULL};
+    enum locus_status status = to_floats(loading, tensor, &extra->values);
+    if (!status) drop_pages(loading, tensor);
+    return status;
+}
+
+static int compare_extras(const void *left, const void *right)
+{
+    const struct locus_extra_tensor *a = left, *b = right;
+    return strcmp(a->name, b->name);
+}
+
 /* Whatever no part of the decoder has claimed is offered to the position scheme, as floats. */
 static enum locus_status load_extras(struct loading *loading)
 {
     struct locus_model *model = loading->model;
-    size_t n = locus_checkpoint_n_tensors(model->checkpoint);
-    model->extras = calloc(n ? n : 1, sizeof *model->extras);
-    if (!model->extras) return locus_fail_memory(loading->error, n * sizeof *model->extras);
+    const size_t n = locus_checkpoint_n_tensors(model->checkpoint);
+    size_t n_left = 0;
+    for (size_t i = 0; i < n; i++)
+        n_left += !loading->claimed[i];
+    model->extras = calloc(n_left + 1, sizeof *model->extras);
+    if (!model->extras) return locus_fail_memory(loading->error, n_left * sizeof *model->extras);
     for (size_t i = 0; i < n; i++) {
         if (loading->claimed[i]) continue;
         const struct locus_tensor *tensor = locus_checkpoint_tensor_at(model->checkpoint, i);
-        int64_t rows = tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
-        if (rows > INT_MAX || tensor->dims[0] > INT_MAX)
-            return locus_fail(loading->error, LOCUS_ERROR_UNSUPPORTED,
-                              "%s: tensor %s is [%lld, %lld], expected at most %d either way",
-                              path_of(loading), tensor->name, (long long)rows,
-                              (long long)tensor->dims[0], INT_MAX);
-        struct locus_extra_tensor *extra = &model->extras[model->n_extras++];
-        *extra = (struct locus_extra_tensor){tensor->name, (int)rows, (int)tensor->dims[0], NULL};
-        enum locus_status status = to_floats(loading, tensor, &extra->values);
+        enum locus_status status = load_extra(loading, tensor);
         if (status) return status;
-        drop_pages(loading, tensor);
+    }
+    qsort(model->extras, model->n_extras, sizeof *model->extras, compare_extras);
+    return LOCUS_OK;
+}
+
+const struct locus_extra_tensor *locus_model_find_extra(const struct locus_model *model,
+                                                        const char *name)
+{
+    const struct locus_extra_tensor key = {.name = name};
+    if (!model->n_extras) return NULL;
+    return bsearch(&key, model->extras, model->n_extras, sizeof key, compare_extras);
+}
+
+enum locus_status locus_model_check_extras(const struct locus_model *model,
+                                           const struct locus_position_scheme *own,
+                                           locus_error *error)
+{
+    const int n_layer = model->config.n_layer;
+    for (size_t i = 0; i < model->n_extras; i++) {
+        const char *name = model->extras[i].name;
+        if (locus_schemes_own(name, n_layer) || (own && locus_scheme_owns(own, name, n_layer)))
+            continue;
+        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                          "%s: tensor %s belongs to no position scheme that is known%s%s",
+                          locus_checkpoint_path(model->checkpoint), name, own ? ", nor to " : "",
+                          own ? own->name : "");
     }
     return LOCUS_OK;
 }
@@ -285,11 +349,8 @@ static enum locus_status load_all(struct loading *loading)
         locus_checkpoint_tensor(model->checkpoint, "token_embd.weight");
     /* The embedding's rows are the truth about the vocabulary. */
     config->n_vocab = embedding && embedding->dims[1] <= INT_MAX ? (int)embedding->dims[1] : 1;
-    struct locus_linear table = {0};
-    enum locus_status status =
-        load_linear(loading, "token_embd", config->n_vocab, config->n_embd, true, &table);
-    model->embedding = table.weight;
-    locus_aligned_free(table.bias);
+    enum locus_status status = load_matrix(loading, "token_embd.weight", config->n_vocab,
+                                           config->n_embd, true, &model->embedding);
     if (status) return status;
     if (config->embedding_norm &&
         (status = load_norm(loading, "token_embd_norm", true, &model->embedding_norm)))

@@ -154,10 +154,17 @@ static const struct locus_position_param params[] = {
     {0},
 };
 
+static const char *const tensors[] = {
+    "position_cope.weight",
+    "blk.N.position_cope.weight",
+    NULL,
+};
+
 const struct locus_position_scheme locus_scheme_cope = {
     .name = "cope",
     .summary = "positions counted by gates from the query back, added to each score (CoPE)",
     .params = params,
+    .tensors = tensors,
     .init = init_cope,
     .free = free_cope,
     .whole_row = true,

@@ -217,10 +217,27 @@ static const struct locus_position_param params[] = {
     {0},
 };
 
+static const char *const tensors[] = {
+    "position_fire.c",
+    "position_fire.threshold",
+    "position_fire.fc1.weight",
+    "position_fire.fc1.bias",
+    "position_fire.fc2.weight",
+    "position_fire.fc2.bias",
+    "blk.N.position_fire.c",
+    "blk.N.position_fire.threshold",
+    "blk.N.position_fire.fc1.weight",
+    "blk.N.position_fire.fc1.bias",
+    "blk.N.position_fire.fc2.weight",
+    "blk.N.position_fire.fc2.bias",
+    NULL,
+};
+
 const struct locus_position_scheme locus_scheme_fire = {
     .name = "fire",
     .summary = "a small network of the distance over the position, added to each score (FIRE)",
     .params = params,
+    .tensors = tensors,
     .init = init_fire,
     .free = free_fire,
     .bias = bias,

@@ -64,10 +64,19 @@ static const struct locus_position_param params[] = {
     {0},
 };
 
+static const char *const tensors[] = {
+    "position_kerple.p",
+    "position_kerple.a",
+    "blk.N.position_kerple.p",
+    "blk.N.position_kerple.a",
+    NULL,
+};
+
 const struct locus_position_scheme locus_scheme_kerple = {
     .name = "kerple",
     .summary = "a learned kernel of the distance, added to each score (KERPLE)",
     .params = params,
+    .tensors = tensors,
     .init = init_kerple,
     .free = locus_distance_free,
     .bias = locus_distance_bias,

@@ -117,10 +117,16 @@ static const struct locus_position_param params[] = {
     {0},
 };
 
+static const char *const tensors[] = {
+    "position_embd.weight",
+    NULL,
+};
+
 const struct locus_position_scheme locus_scheme_learned = {
     .name = "learned",
     .summary = "a learned vector a position, added to the token's (GPT-2, OPT)",
     .params = params,
+    .tensors = tensors,
     .init = init_learned,
     .free = free,
     .max_positions = max_positions,

@@ -130,9 +130,18 @@ static void embed(const void *state, const int32_t *tokens, float *x, int first_
     }
 }
 
+static const char *const tensors[] = {
+    "position_gru.weight_ih",
+    "position_gru.weight_hh",
+    "position_gru.bias_ih",
+    "position_gru.bias_hh",
+    NULL,
+};
+
 const struct locus_position_scheme locus_scheme_recurrent = {
     .name = "recurrent",
     .summary = "a GRU over the token embeddings, its state added to them",
+    .tensors = tensors,
     .init = init_gru,
     .free = free_gru,
     .row_floats = row_floats,

@@ -36,10 +36,16 @@ static const struct locus_position_param params[] = {
     {0},
 };
 
+static const char *const tensors[] = {
+    "position_bias.weight",
+    NULL,
+};
+
 const struct locus_position_scheme locus_scheme_relative = {
     .name = "relative",
     .summary = "a learned scalar a distance, clipped, added to each score",
     .params = params,
+    .tensors = tensors,
     .init = init_relative,
     .free = locus_distance_free,
     .bias = locus_distance_bias,

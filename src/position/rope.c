@@ -316,10 +316,18 @@ static const struct locus_position_param params[] = {
     {0},
 };
 
+static const char *const tensors[] = {
+    "rope_freqs.weight",
+    "rope_factors_short.weight",
+    "rope_factors_long.weight",
+    NULL,
+};
+
 const struct locus_position_scheme locus_scheme_rope = {
     .name = "rope",
     .summary = "queries and keys rotated by an angle that grows with the position (RoFormer)",
     .params = params,
+    .tensors = tensors,
     .init = init_rope,
     .free = free_rope,
     .rotate = rotate,

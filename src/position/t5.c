@@ -52,10 +52,16 @@ static const struct locus_position_param params[] = {
     {0},
 };
 
+static const char *const tensors[] = {
+    "position_bias.weight",
+    NULL,
+};
+
 const struct locus_position_scheme locus_scheme_t5 = {
     .name = "t5",
     .summary = "a learned scalar a bucket of distances, added to each score (T5)",
     .params = params,
+    .tensors = tensors,
     .init = init_t5,
     .free = locus_distance_free,
     .bias = locus_distance_bias,

@@ -2,6 +2,9 @@
 #include "position/tensors.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "position/position.h"
 
 enum { NAME_BYTES = 96 };
 
@@ -26,6 +29,38 @@ bool locus_tensors_by_layer(const struct locus_position_env *env, const char *co
             snprintf(of_layer, sizeof of_layer, "blk.%d.%s", layer, names[i]);
             if (locus_tensor_exists(env, of_layer)) return true;
         }
+    return false;
+}
+
+/* What follows "blk.N." for a layer N of the model, written as numbers are; NULL: something else.
+ */
+static const char *after_layer(const char *tensor, int n_layer)
+{
+    int layer, length = 0;
+    char again[32];
+    if (sscanf(tensor, "blk.%9d.%n", &layer, &length) != 1 || !length || layer < 0 ||
+        layer >= n_layer)
+        return NULL;
+    snprintf(again, sizeof again, "blk.%d.", layer);
+    return strncmp(tensor, again, strlen(again)) ? NULL : tensor + strlen(again);
+}
+
+bool locus_scheme_owns(const struct locus_position_scheme *scheme, const char *tensor, int n_layer)
+{
+    static const char by_layer[] = "blk.N.";
+    const char *rest = after_layer(tensor, n_layer);
+    for (const char *const *name = scheme->tensors; name && *name; name++) {
+        const bool layered = !strncmp(*name, by_layer, sizeof by_layer - 1);
+        if (layered ? rest && !strcmp(rest, *name + sizeof by_layer - 1) : !strcmp(tensor, *name))
+            return true;
+    }
+    return false;
+}
+
+bool locus_schemes_own(const char *tensor, int n_layer)
+{
+    for (size_t i = 0; i < locus_position_count(); i++)
+        if (locus_scheme_owns(locus_position_at(i), tensor, n_layer)) return true;
     return false;
 }
 

@@ -24,6 +24,11 @@ enum locus_status locus_tensor_find(const struct locus_tensor_query *query, cons
                                     int rows, int cols, const float **values, int *n_rows,
                                     locus_error *error);
 
+/* Whether a tensor is one of the scheme's own, in a model of n_layer layers. */
+bool locus_scheme_owns(const struct locus_position_scheme *scheme, const char *tensor, int n_layer);
+/* The same of any scheme of the registry. */
+bool locus_schemes_own(const char *tensor, int n_layer);
+
 /* Whether there is a tensor of that name, whatever its shape. */
 bool locus_tensor_exists(const struct locus_position_env *env, const char *name);
 

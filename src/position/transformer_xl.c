@@ -237,10 +237,21 @@ static const struct locus_position_param params[] = {
     {0},
 };
 
+static const char *const tensors[] = {
+    "position_u",
+    "position_v",
+    "blk.N.position_u",
+    "blk.N.position_v",
+    "position_r.weight",
+    "blk.N.position_r.weight",
+    NULL,
+};
+
 const struct locus_position_scheme locus_scheme_transformer_xl = {
     .name = "transformer-xl",
     .summary = "encodings of the distance, met by the query (Transformer-XL)",
     .params = params,
+    .tensors = tensors,
     .init = init_xl,
     .free = free_xl,
     .rotate = rotate,

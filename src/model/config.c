@@ -1,0 +1,165 @@
+/* The reading of a configuration from metadata. See model.h. */
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "model/keys.h"
+#include "model/model.h"
+
+/* locus.position, which stands for all that the family's own keys say of positions, or what those
+ * keys come to. */
+static enum locus_status read_position(struct locus_keys *keys, struct locus_config *config,
+                                       const struct locus_architecture *architecture)
+{
+    const char *spec;
+    size_t n_bytes;
+    enum locus_status status = locus_family_position(keys, config, architecture);
+    if (status || !locus_checkpoint_has(keys->checkpoint, "locus.position")) return status;
+    if (!locus_checkpoint_string(keys->checkpoint, "locus.position", &spec, &n_bytes) ||
+        n_bytes >= sizeof config->position || memchr(spec, '\0', n_bytes))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: locus.position is not a text of at most %zu bytes",
+                          locus_checkpoint_path(keys->checkpoint), sizeof config->position - 1);
+    memcpy(config->position, spec, n_bytes);
+    config->position[n_bytes] = '\0';
+    return LOCUS_OK;
+}
+
+/* What only the generic family spells out. */
+static enum locus_status read_spelled_out(struct locus_keys *keys, struct locus_config *config)
+{
+    static const char *const norms[] = {"layernorm", "rmsnorm"};
+    static const char *const places[] = {"pre", "post"};
+    static const char *const activations[] = {"gelu_tanh", "gelu_erf", "relu", "silu"};
+    int norm = (int)config->norm, place = (int)config->norm_position;
+    int activation = (int)config->activation;
+    enum locus_status status;
+    if ((status = locus_keys_choice(keys, "norm", norms, 2, &norm)) ||
+        (status = locus_keys_choice(keys, "norm_position", places, 2, &place)) ||
+        (status = locus_keys_choice(keys, "activation", activations, 4, &activation)) ||
+        (status = locus_keys_bool(keys, "embedding_norm", &config->embedding_norm)) ||
+        (status = locus_keys_bool(keys, "parallel_residual", &config->parallel_residual)) ||
+        (status = locus_keys_bool(keys, "gated", &config->gated)) ||
+        (status = locus_keys_float(keys, "attention.clip_qkv", 0, &config->clip_qkv)) ||
+        (status = locus_keys_int(keys, "attention.window", 0, INT_MAX, &config->window)) ||
+        (status =
+             locus_keys_int(keys, "attention.window_every", 0, INT_MAX, &config->window_every)))
+        return status;
+    config->norm = (enum locus_norm_kind)norm;
+    config->norm_position = (enum locus_norm_position)place;
+    config->activation = (enum locus_activation)activation;
+    if (config->norm_position == LOCUS_NORM_POST && config->parallel_residual)
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: locus.parallel_residual is true, expected false with "
+                          "locus.norm_position \"post\"",
+                          locus_checkpoint_path(keys->checkpoint));
+    return LOCUS_OK;
+}
+
+static enum locus_status read_shape(struct locus_keys *keys, struct locus_config *config)
+{
+    enum { MAX_WIDTH = 1 << 20, MAX_LAYERS = 4096, MAX_HEADS = 1 << 14 };
+    enum locus_status status;
+    if ((status = locus_keys_needed_int(keys, "embedding_length", MAX_WIDTH, &config->n_embd)) ||
+        (status = locus_keys_needed_int(keys, "block_count", MAX_LAYERS, &config->n_layer)))
+        return status;
+    keys->n_layer = config->n_layer;
+    if ((status =
+             locus_keys_needed_int(keys, "feed_forward_length", 4 * MAX_WIDTH, &config->n_ff)) ||
+        (status =
+             locus_keys_needed_int(keys, "attention.head_count", MAX_HEADS, &config->n_head)) ||
+        (status = locus_keys_needed_int(keys, "context_length", INT_MAX, &config->trained_length)))
+        return status;
+    config->n_head_kv = config->n_head;
+    config->head_dim = config->n_embd / config->n_head;
+    const bool has_width = locus_keys_has(keys, "attention.key_length");
+    if ((status =
+             locus_keys_int(keys, "attention.head_count_kv", 1, MAX_HEADS, &config->n_head_kv)) ||
+        (status = locus_keys_int(keys, "attention.key_length", 1, MAX_WIDTH, &config->head_dim)))
+        return status;
+    const char *path = locus_checkpoint_path(keys->checkpoint);
+    if (!has_width && config->n_embd % config->n_head)
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: %s.embedding_length %d is no multiple of the %d heads", path,
+                          keys->family, config->n_embd, config->n_head);
+    if ((int64_t)config->n_head * config->head_dim > 4 * MAX_WIDTH)
+        return locus_fail(
+            keys->error, LOCUS_ERROR_FORMAT,
+            "%s: %s.attention.head_count and key_length make %d heads of %d, expected "
+            "at most %d values",
+            path, keys->family, config->n_head, config->head_dim, 4 * MAX_WIDTH);
+    if (config->n_head % config->n_head_kv)
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: %s.attention.head_count %d is no multiple of head_count_kv %d", path,
+                          keys->family, config->n_head, config->n_head_kv);
+    int value_length = config->head_dim;
+    if ((status = locus_keys_int(keys, "attention.value_length", 1, MAX_WIDTH, &value_length)))
+        return status;
+    if (value_length != config->head_dim)
+        return locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
+                          "%s: %s.attention.value_length is %d, expected key_length %d", path,
+                          keys->family, value_length, config->head_dim);
+    return LOCUS_OK;
+}
+
+/* attention.sliding_window: keys that each layer sees, itself among them, 0 for all. Its pattern
+ * may be a flag a layer, or an integer: of so many layers the last one sees all, 0 for none. */
+static enum locus_status read_window(struct locus_keys *keys, struct locus_config *config)
+{
+    static const char pattern[] = "attention.sliding_window_pattern";
+    bool local = true;
+    int every = 0;
+    enum locus_status status =
+        locus_keys_int(keys, "attention.sliding_window", 0, INT_MAX, &config->window);
+    if (status || !locus_keys_has(keys, pattern)) return status;
+    if (locus_keys_is_number(keys)) {
+        if ((status = locus_keys_int(keys, pattern, 0, 1, &every))) return status;
+        local = every == 0;
+    } else if ((status = locus_keys_bool(keys, pattern, &local)))
+        return status;
+    if (!local) config->window = 0;
+    return LOCUS_OK;
+}
+
+/* Q and K rows in another order than the family's would have the right shape. */
+static enum locus_status check_layout(struct locus_keys *keys)
+{
+    static const char *const layouts[] = {"reference", "Meta AI original pth"};
+    int layout;
+    return locus_keys_choice(keys, "tensor_data_layout", layouts, 2, &layout);
+}
+
+static enum locus_status read_config(struct locus_keys *keys, struct locus_config *config,
+                                     const struct locus_architecture *architecture)
+{
+    enum locus_status status = read_shape(keys, config);
+    if (status) return status;
+    config->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
+    if ((status = locus_keys_float(keys, architecture->epsilon_key, 0, &config->norm_epsilon)) ||
+        (status = locus_keys_float(keys, "embedding_scale", 0, &config->embedding_scale)) ||
+        (status = locus_keys_float(keys, "attention.scale", 0, &config->attention_scale)) ||
+        (status = locus_keys_float(keys, "attention.clamp_kqv", 0, &config->clip_qkv)) ||
+        (status = locus_keys_bool(keys, "use_parallel_residual", &config->parallel_residual)) ||
+        (status = check_layout(keys)))
+        return status;
+    if (architecture->spelled_out)
+        status = read_spelled_out(keys, config);
+    else
+        status = read_window(keys, config);
+    if (status || (status = read_position(keys, config, architecture))) return status;
+    return locus_keys_check_rest(keys);
+}
+
+enum locus_status locus_config_read(struct locus_config *config,
+                                    const struct locus_architecture *architecture,
+                                    const struct locus_checkpoint *checkpoint, locus_error *error)
+{
+    struct locus_keys keys;
+    *config = architecture->defaults;
+    config->norm_epsilon = 1e-5f;
+    config->embedding_scale = 1;
+    enum locus_status status = locus_keys_begin(&keys, checkpoint, architecture->name, error);
+    if (!status) status = read_config(&keys, config, architecture);
+    locus_keys_end(&keys);
+    return status;
+}

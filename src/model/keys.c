@@ -1,0 +1,264 @@
+/* A family's metadata, read key by key: see keys.h. */
+#include "model/keys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum locus_status locus_keys_begin(struct locus_keys *keys,
+                                   const struct locus_checkpoint *checkpoint, const char *family,
+                                   locus_error *error)
+{
+    const size_t n = locus_checkpoint_n_keys(checkpoint);
+    *keys = (struct locus_keys){.checkpoint = checkpoint, .family = family, .error = error};
+    keys->asked = calloc(n + 1, sizeof *keys->asked);
+    return keys->asked ? LOCUS_OK : locus_fail_memory(error, n * sizeof *keys->asked);
+}
+
+void locus_keys_end(struct locus_keys *keys)
+{
+    free(keys->asked);
+    keys->asked = NULL;
+}
+
+bool locus_keys_has(struct locus_keys *keys, const char *key)
+{
+    snprintf(keys->full, sizeof keys->full, "%s.%s", keys->family, key);
+    const size_t index = locus_checkpoint_key_index(keys->checkpoint, keys->full);
+    if (index == SIZE_MAX) return false;
+    keys->asked[index] = true;
+    return true;
+}
+
+static const char *path_of(const struct locus_keys *keys)
+{
+    return locus_checkpoint_path(keys->checkpoint);
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+/* values[count] are one value a layer: *value becomes the one that all of them are. */
+static enum locus_status same_in_all(struct locus_keys *keys, const double *values, size_t count,
+                                     double *value)
+{
+    if (count == 0 || (keys->n_layer && count != (size_t)keys->n_layer))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: %s has %zu entries, expected one a layer (%d)", path_of(keys),
+                          keys->full, count, keys->n_layer);
+    for (size_t i = 1; i < count; i++)
+        if (!(values[i] == values[0]))
+            return locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
+                              "%s: %s is %g in layer 0 and %g in layer %zu, expected one value for "
+                              "all layers",
+                              path_of(keys), keys->full, values[0], values[i], i);
+    *value = values[0];
+    return LOCUS_OK;
+}
+
+/* The number of a key that is there, or that of all entries of its array; *found false: it is
+ * neither. `booleans`: true and false, as 1 and 0, else numbers. */
+static enum locus_status load(struct locus_keys *keys, bool booleans, double *value, bool *found)
+{
+    enum locus_value_type type;
+    size_t count;
+    bool flag;
+    *found = true;
+    if (!locus_checkpoint_array(keys->checkpoint, keys->full, &type, &count)) {
+        if (!booleans)
+            *found = locus_checkpoint_float(keys->checkpoint, keys->full, value);
+        else if ((*found = locus_checkpoint_bool(keys->checkpoint, keys->full, &flag)))
+            *value = flag;
+        return LOCUS_OK;
+    }
+    *found = type != LOCUS_VALUE_STRING && type != LOCUS_VALUE_ARRAY &&
+             (type == LOCUS_VALUE_BOOL) == booleans;
+    if (!*found) return LOCUS_OK;
+    double *values = calloc(count + 1, sizeof *values);
+    if (!values) return locus_fail_memory(keys->error, count * sizeof *values);
+    locus_checkpoint_array_numbers(keys->checkpoint, keys->full, values);
+    enum locus_status status = same_in_all(keys, values, count, value);
+    free(values);
+    return status;
+}
+
+static enum locus_status fail_kind(struct locus_keys *keys, const char *expected)
+{
+    return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is not a %s", path_of(keys),
+                      keys->full, expected);
+}
+
+bool locus_keys_is_number(const struct locus_keys *keys)
+{
+    enum locus_value_type type;
+    size_t count;
+    double number;
+    if (locus_checkpoint_array(keys->checkpoint, keys->full, &type, &count))
+        return type != LOCUS_VALUE_BOOL;
+    return locus_checkpoint_float(keys->checkpoint, keys->full, &number);
+}
+
+enum locus_status locus_keys_int(struct locus_keys *keys, const char *key, int min, int max,
+                                 int *value)
+{
+    int64_t integer;
+    double number;
+    bool found;
+    if (!locus_keys_has(keys, key)) return LOCUS_OK;
+    if (!locus_checkpoint_int(keys->checkpoint, keys->full, &integer)) {
+        enum locus_status status = load(keys, false, &number, &found);
+        if (status) return status;
+        if (!found || !(number >= -0x1p62 && number <= 0x1p62) ||
+            (double)(integer = (int64_t)number) != number)
+            return fail_kind(keys, "whole number");
+    }
+    if (integer < min || integer > max)
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is %lld, expected %d to %d",
+                          path_of(keys), keys->full, (long long)integer, min, max);
+    *value = (int)integer;
+    return LOCUS_OK;
+}
+
+enum locus_status locus_keys_needed_int(struct locus_keys *keys, const char *key, int max,
+                                        int *value)
+{
+    if (!locus_keys_has(keys, key))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is missing", path_of(keys),
+                          keys->full);
+    return locus_keys_int(keys, key, 1, max, value);
+}
+
+enum locus_status locus_keys_number(struct locus_keys *keys, const char *key, double min,
+                                    double *value)
+{
+    double number;
+    bool found;
+    if (!locus_keys_has(keys, key)) return LOCUS_OK;
+    enum locus_status status = load(keys, false, &number, &found);
+    if (status) return status;
+    if (!found) return fail_kind(keys, "number");
+    if (!(number >= min && number <= 1e30))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: %s is %g, expected a number from %g to 1e+30", path_of(keys),
+                          keys->full, number, min);
+    *value = number;
+    return LOCUS_OK;
+}
+
+enum locus_status locus_keys_float(struct locus_keys *keys, const char *key, double min,
+                                   float *value)
+{
+    double number = *value;
+    enum locus_status status = locus_keys_number(keys, key, min, &number);
+    *value = (float)number;
+    return status;
+}
+
+enum locus_status locus_keys_bool(struct locus_keys *keys, const char *key, bool *value)
+{
+    double number;
+    bool found;
+    if (!locus_keys_has(keys, key)) return LOCUS_OK;
+    enum locus_status status = load(keys, true, &number, &found);
+    if (status) return status;
+    if (!found) return fail_kind(keys, "true or false");
+    *value = number != 0;
+    return LOCUS_OK;
+}
+
+enum locus_status locus_keys_choice(struct locus_keys *keys, const char *key,
+                                    const char *const *names, int n_names, int *value)
+{
+    const char *found;
+    size_t n_bytes, length = 0;
+    char known[96] = "";
+    if (!locus_keys_has(keys, key)) return LOCUS_OK;
+    if (!locus_checkpoint_string(keys->checkpoint, keys->full, &found, &n_bytes))
+        found = "", n_bytes = 0;
+    for (int i = 0; i < n_names; i++) {
+        if (locus_text_is(found, n_bytes, names[i])) {
+            *value = i;
+            return LOCUS_OK;
+        }
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
+                                   names[i]);
+    }
+    return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is \"%.*s\", expected one of %s",
+                      path_of(keys), keys->full, (int)(n_bytes < 40 ? n_bytes : 40), found, known);
+}
+
+/* ---- what is left -------------------------------------------------------------------------- */
+
+/* What other decoders have and this one hasn't: of no effect at either of two values. */
+static const struct absent {
+    const char *key, *what;
+    double off, also_off;
+} absent[] = {
+    {"attention.causal", "attention to later tokens", 1, 1},
+    {"attention.output_scale", "scaling the attention's output", 1, 0},
+    {"attention.temperature_scale", "scores whose temperature grows with the position", 0, 0},
+    {"attention.shared_kv_layers", "layers that share keys", 0, 0},
+    {"attn_logit_softcapping", "a soft cap on scores", 0, 0},
+    {"final_logit_softcapping", "a soft cap on logits", 0, 0},
+    {"logit_scale", "scaling the logits", 1, 0},
+    {"residual_scale", "scaling the residuals", 1, 0},
+    {"expert_count", "a mixture of experts", 0, 0},
+    {"expert_used_count", "a mixture of experts", 0, 0},
+    {"expert_shared_count", "a mixture of experts", 0, 0},
+    {"nextn_predict_layers", "layers that predict further tokens", 0, 0},
+    {"rope.scaling.alpha", "a rotation's base scaled by alpha", 0, 1},
+};
+
+/* What describes a file or its making, and changes no result. The last ones are read elsewhere. */
+static const char *const harmless[] = {
+    "vocab_size", "rope.scaling.finetuned", "pooling_type", "task", "task_length", "training.",
+    "position",   "end_token_ids",          "tokenizer."};
+
+static bool is_harmless(const char *key)
+{
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        const size_t length = strlen(harmless[i]);
+        const bool prefix = harmless[i][length - 1] == '.';
+        if (prefix ? !strncmp(key, harmless[i], length) : !strcmp(key, harmless[i])) return true;
+    }
+    return false;
+}
+
+static enum locus_status check_absent(struct locus_keys *keys, const struct absent *row)
+{
+    double value = row->off;
+    bool found;
+    if (!locus_keys_has(keys, row->key)) return LOCUS_OK;
+    enum locus_status status = load(keys, false, &value, &found);
+    if (!status && !found) status = load(keys, true, &value, &found);
+    if (status) return status;
+    if (found && (value == row->off || value == row->also_off)) return LOCUS_OK;
+    char is[40] = "no number";
+    if (found) snprintf(is, sizeof is, "%g", value);
+    return locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
+                      "%s: %s is %s, expected %g: %s is not supported", path_of(keys), keys->full,
+                      is, row->off, row->what);
+}
+
+enum locus_status locus_keys_check_rest(struct locus_keys *keys)
+{
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        enum locus_status status = check_absent(keys, &absent[i]);
+        if (status) return status;
+    }
+    const char *const families[] = {keys->family, "locus"};
+    for (size_t i = 0; i < locus_checkpoint_n_keys(keys->checkpoint); i++) {
+        const char *key = locus_checkpoint_key_at(keys->checkpoint, i);
+        for (int j = 0; j < 2 && !keys->asked[i]; j++) {
+            const size_t length = strlen(families[j]);
+            if (strncmp(key, families[j], length) || key[length] != '.') continue;
+            if (is_harmless(key + length + 1)) continue;
+            return locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
+                              "%s: %.60s is a key of the model that this version doesn't know; it "
+                              "may change the result",
+                              path_of(keys), key);
+        }
+    }
+    return LOCUS_OK;
+}
