@@ -4,9 +4,10 @@
     golden.py -o tests/data            all of them
     golden.py -o tests/data --only gpt2-learned
 
-A case of golden_models.py gives NAME.gguf, an F32 checkpoint, and NAME.logits, what transformers
-computes from it. The cases of golden_schemes.py are position schemes, by SPEC, of checkpoints that
-many of them share. Logits are computed in double precision; a file is, in little-endian order:
+A case of golden_models.py or golden_families.py gives NAME.gguf, an F32 checkpoint, and
+NAME.logits, what transformers computes from it. The cases of golden_schemes.py are position
+schemes, by SPEC, of checkpoints that many of them share. Logits are computed in double precision;
+a file is, in little-endian order:
 
     int32    magic       0x484C4F4C, the bytes "LOLH"
     int32    n_prompt    tokens of the prompt
@@ -34,9 +35,11 @@ import transformers
 from torch import nn
 
 from checkpoint import Failure, Tensor, run, write
-from golden_models import CASES, N_VOCAB, Case
+from golden_families import FAMILY_CASES
+from golden_models import GENERIC_CASES, N_VOCAB, Case
 from golden_schemes import BASES, SCHEME_CASES, decoder_logits, llama_logits
 
+CASES = GENERIC_CASES | FAMILY_CASES
 MAGIC = 0x484C4F4C
 N_PROMPT, N_DECODED = 24, 20
 AGREEMENT = 2e-5  # of decoder.py and transformers, whose frequencies are float32

@@ -1,7 +1,7 @@
 """The tiny random transformers models behind tests/data, and how each is told as a checkpoint.
 
 A `Case` makes a model of transformers, names the checkpoint's metadata, and maps the model's
-parameters to the checkpoint's tensors. Adding a case is adding one function to `CASES`.
+parameters to the checkpoint's tensors. Adding a case is adding one function to `GENERIC_CASES`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ Transform = Callable[[np.ndarray], np.ndarray]
 @dataclass(frozen=True)
 class Names:
     """Where the parameters are in the model. Values are names without `.weight` and `.bias`;
-    `layer` has {} for the layer. `transforms` are by the checkpoint's name of the part."""
+    `layer` has {} for the layer, a name in `stacked` {} for the head: one tensor of all heads.
+    `transforms` are by the checkpoint's name of the part."""
 
     whole: Mapping[str, str]
     layer: str
     parts: Mapping[str, str]
     transforms: Mapping[str, Transform] = field(default_factory=dict)
+    stacked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,23 @@ class Case:
             transform = self.names.transforms.get(part, lambda values: values)
             for suffix in ("weight", "bias"):
                 values = state.pop(f"{theirs}.{suffix}", None)
-                if values is not None:
-                    out.append(Tensor.of(f"{ours}.{suffix}", transform(values)))
+                if values is None:
+                    continue
+                if transform is not plus_one or suffix == "weight":
+                    values = transform(values)
+                out.append(Tensor.of(f"{ours}.{suffix}", values))
 
         for ours, theirs in self.names.whole.items():
             add(ours, ours, theirs)
         for i in range(N_LAYER):
             for part, theirs in self.names.parts.items():
                 add(part, f"blk.{i}.{part}", self.names.layer.format(i) + theirs)
+            for part, theirs in self.names.stacked.items():
+                name = self.names.layer.format(i) + theirs + ".weight"
+                heads = [
+                    state.pop(name.format(h)) for h in range(N_HEAD) if name.format(h) in state
+                ]
+                out.append(Tensor.of(f"blk.{i}.{part}.weight", np.stack(heads)))
         if state:
             raise ValueError(f"parameters without a place in the checkpoint: {', '.join(state)}")
         return out
@@ -91,6 +102,11 @@ def generic(position: str, **more: Value) -> dict[str, Value]:
 def transpose(values: np.ndarray) -> np.ndarray:
     """Conv1D weights [inputs, outputs] to [outputs, inputs]; a bias stays."""
     return values.T
+
+
+def plus_one(values: np.ndarray) -> np.ndarray:
+    """Gemma's norms multiply by 1 + weight; the file holds the sum."""
+    return values + 1
 
 
 def split_heads(n_head: int) -> Transform:
@@ -440,7 +456,7 @@ def mpt_alibi() -> Case:
     return Case(model, names, "locus", metadata)
 
 
-CASES: dict[str, Callable[[], Case]] = {
+GENERIC_CASES: dict[str, Callable[[], Case]] = {
     "gpt2-learned": gpt2_learned,
     "gpt1-postnorm": gpt1_postnorm,
     "gptneo-local": gptneo_local,

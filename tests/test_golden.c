@@ -32,6 +32,20 @@ static const struct golden_model {
     {"gptj-parallel", "locus", "rope"},
     {"bloom-alibi", "locus", "alibi"},
     {"mpt-alibi", "locus", "alibi"},
+    {"qwen2-biases", "qwen2", "rope"},
+    {"qwen3-head-norms", "qwen3", "rope"},
+    {"gemma-scaled", "gemma", "rope"},
+    {"gemma2-capped", "gemma2", "rope"},
+    {"olmo2-output-norms", "olmo2", "rope"},
+    {"cohere-parallel", "command-r", "rope"},
+    {"granite-scales", "granite", "rope"},
+    {"phi2-parallel", "phi2", "rope"},
+    {"phi3-fused", "phi3", "rope"},
+    {"starcoder2-window", "starcoder2", "rope"},
+    {"starcoder-one-key", "starcoder", "learned"},
+    {"stablelm-head-norms", "stablelm", "rope"},
+    {"nemotron-squares", "nemotron", "rope"},
+    {"mpt-qk-norms", "mpt", "alibi"},
 };
 
 /* Position schemes, by SPEC, of a checkpoint that they share. */

@@ -140,8 +140,9 @@ START_TEST(halves_have_the_bits_of_plain_c)
 }
 END_TEST
 
-/* Runs norm, activation (with and without up), sum_exp or finish by number into out[n]. */
-enum { N_ROW_OPERATIONS = 12 };
+/* Runs norm, activation (with and without up), sum_exp, finish or scale_and_cap by number into
+ * out[n]. */
+enum { N_ROW_OPERATIONS = 15 };
 
 static void row_operation(const struct locus_kernels *kernels, int which, float *out,
                           const float *const in[3], int n)
@@ -155,7 +156,12 @@ static void row_operation(const struct locus_kernels *kernels, int which, float 
         kernels->activate((enum locus_activation)(which - 4), out, in[0], NULL, n);
     else if (which < 10)
         kernels->activate(which == 8 ? LOCUS_SILU : LOCUS_GELU_TANH, out, in[0], in[1], n);
-    else if (which == 10)
+    else if (which == 12)
+        kernels->activate(LOCUS_RELU_SQUARED, out, in[0], in[1], n);
+    else if (which > 12) {
+        memcpy(out, in[0], (size_t)n * sizeof *out);
+        kernels->scale_and_cap(out, n, 0.3f, which == 13 ? 0.0f : 2.5f);
+    } else if (which == 10)
         out[0] = kernels->sum_exp(in[0], n, &out[n > 1 ? 1 : 0]);
     else {
         for (int i = 0; i < LOCUS_KEY_PANEL; i++)

@@ -191,6 +191,8 @@ static void number(struct variant *variant, const char *key, float value)
     locus_writer_f32(variant_writer(variant), key, value);
 }
 
+static const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1};
+
 static void unknown_key(struct variant *variant)
 {
     number(variant, "llama.attention.frobnication", 1);
@@ -206,29 +208,21 @@ static void not_causal(struct variant *variant)
     locus_writer_bool(variant_writer(variant), "llama.attention.causal", false);
 }
 
-static void capped_scores(struct variant *variant)
-{
-    number(variant, "llama.attn_logit_softcapping", 50);
-}
-
-static void capped_logits(struct variant *variant)
-{
-    number(variant, "llama.final_logit_softcapping", 30);
-}
-
-static void scaled_logits(struct variant *variant)
-{
-    number(variant, "llama.logit_scale", 0.0625f);
-}
-
-static void scaled_residuals(struct variant *variant)
-{
-    number(variant, "llama.residual_scale", 0.22f);
-}
-
 static void text_for_a_scale(struct variant *variant)
 {
     text(variant, "llama.logit_scale", "1");
+}
+
+static void short_pattern(struct variant *variant)
+{
+    const int32_t flags[2] = {1, 0};
+    u32(variant, "llama.attention.sliding_window", 8);
+    locus_writer_i32s(variant_writer(variant), "llama.attention.sliding_window_pattern", flags, 2);
+}
+
+static void long_norm_of_queries(struct variant *variant)
+{
+    variant_add(variant, "blk.0.attn_q_norm.weight", LOCUS_F32, 0, 16, ones);
 }
 
 static void other_layout(struct variant *variant)
@@ -256,17 +250,9 @@ static void no_heads(struct variant *variant)
     locus_writer_i32s(variant_writer(variant), "llama.attention.head_count_kv", NULL, 0);
 }
 
-static void sixth_layer_is_global(struct variant *variant)
+static void norm_of_the_mix(struct variant *variant)
 {
-    u32(variant, "llama.attention.sliding_window", 8);
-    u32(variant, "llama.attention.sliding_window_pattern", 6);
-}
-
-static const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1};
-
-static void norm_of_queries(struct variant *variant)
-{
-    variant_add(variant, "blk.0.attn_q_norm.weight", LOCUS_F32, 0, 8, ones);
+    variant_add(variant, "blk.0.attn_sub_norm.weight", LOCUS_F32, 0, 8, ones);
 }
 
 static void bias_of_the_embedding(struct variant *variant)
@@ -320,17 +306,14 @@ static const struct refusal {
     {unknown_key, {"llama.attention.frobnication is a key", "may change the result"}},
     {other_familys_key, {"locus.embedding_scale is a key", "may change the result"}},
     {not_causal, {"llama.attention.causal is 0, expected 1"}},
-    {capped_scores, {"llama.attn_logit_softcapping is 50, expected 0"}},
-    {capped_logits, {"llama.final_logit_softcapping is 30, expected 0"}},
-    {scaled_logits, {"llama.logit_scale is 0.0625, expected 1"}},
-    {scaled_residuals, {"llama.residual_scale is 0.22, expected 1"}},
-    {text_for_a_scale, {"llama.logit_scale is no number, expected 1"}},
+    {text_for_a_scale, {"llama.logit_scale is not a number"}},
+    {short_pattern, {"sliding_window_pattern is 1 in layer 0 and 0 in layer 1"}},
+    {long_norm_of_queries, {"blk.0.attn_q_norm.weight is [1, 16], expected [1, 32]"}},
     {other_layout, {"llama.tensor_data_layout is \"jploski\"", "expected one of reference"}},
     {heads_that_differ, {"head_count_kv is 2 in layer 0 and 1 in layer 1"}},
     {heads_of_three_layers, {"head_count_kv has 3 entries, expected one a layer (2)"}},
     {no_heads, {"head_count_kv has 0 entries, expected one a layer (2)"}},
-    {sixth_layer_is_global, {"sliding_window_pattern is 6, expected 0 to 1"}},
-    {norm_of_queries, {"blk.0.attn_q_norm.weight is used by no part of the model"}},
+    {norm_of_the_mix, {"blk.0.attn_sub_norm.weight is used by no part of the model"}},
     {bias_of_the_embedding, {"token_embd.bias is used by no part of the model"}},
     {bias_without_a_head, {"output.bias is used by no part of the model"}},
     {gate_of_a_third_layer, {"blk.2.ffn_gate.weight is used by no part of the model"}},

@@ -15,10 +15,13 @@
 
 enum { MOST = 80 }; /* tokens of a text: more than a block of 64 keys */
 
-static const char *const goldens[] = {"gpt2-learned",  "gpt1-postnorm",    "gptneo-local",
-                                      "opt-relu",      "xglm-sinusoidal",  "llama-half",
-                                      "neox-parallel", "gptj-parallel",    "bloom-alibi",
-                                      "mpt-alibi",     "llama-sinusoidal", "llama-none"};
+static const char *const goldens[] = {
+    "gpt2-learned",       "gpt1-postnorm",    "gptneo-local",     "opt-relu",
+    "xglm-sinusoidal",    "llama-half",       "neox-parallel",    "gptj-parallel",
+    "bloom-alibi",        "mpt-alibi",        "llama-sinusoidal", "llama-none",
+    "gemma2-capped",      "qwen3-head-norms", "granite-scales",   "stablelm-head-norms",
+    "olmo2-output-norms",
+};
 enum { N_GOLDENS = sizeof goldens / sizeof *goldens };
 
 static const enum locus_tensor_type weight_types[] = {LOCUS_F32, LOCUS_F16, LOCUS_BF16, LOCUS_Q8_0,

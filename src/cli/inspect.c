@@ -155,25 +155,41 @@ static void describe_file(const struct inspection *inspection, struct locus_buff
                             with_commas(sums[i].values, number), with_commas(sums[i].bytes, bytes));
 }
 
+/* The layers that see less than all, and how much. */
+static void describe_windows(const struct locus_config *config, struct locus_buffer *out)
+{
+    int n_local = 0, last = 0;
+    for (int i = 0; i < config->n_layer; i++) {
+        const int window = config->layers[i].window;
+        if (!window) continue;
+        if (window != last) locus_buffer_printf(out, ", %d positions seen in layer", window);
+        locus_buffer_printf(out, " %d", i);
+        last = window;
+        n_local++;
+    }
+    if (n_local == config->n_layer) locus_buffer_printf(out, " (all)");
+}
+
 static void describe_decoder(const struct inspection *inspection, struct locus_buffer *out)
 {
     static const char *const norms[] = {
         [LOCUS_LAYERNORM] = "LayerNorm", [LOCUS_RMSNORM] = "RMSNorm"};
+    static const char *const norm_places[] = {[LOCUS_NORM_INPUT] = " before each half",
+                                              [LOCUS_NORM_SUM] = " after each sum",
+                                              [LOCUS_NORM_OUTPUT] = " after each half"};
     static const char *const activations[] = {[LOCUS_GELU_TANH] = "GELU (tanh)",
                                               [LOCUS_GELU_ERF] = "GELU (erf)",
                                               [LOCUS_RELU] = "ReLU",
-                                              [LOCUS_SILU] = "SiLU"};
+                                              [LOCUS_SILU] = "SiLU",
+                                              [LOCUS_RELU_SQUARED] = "squared ReLU"};
     const locus_model_info *info = &inspection->info;
     const struct locus_config *config = &inspection->model->config;
     locus_buffer_printf(out, "layers           %d of width %d, %s%s%s\n", info->n_layer,
-                        info->n_embd, norms[config->norm],
-                        config->norm_position == LOCUS_NORM_POST ? " after each" : " before each",
+                        info->n_embd, norms[config->norm], norm_places[config->norm_position],
                         config->parallel_residual ? ", attention and MLP in parallel" : "");
     locus_buffer_printf(out, "attention        %d heads of width %d, %d key and value heads",
                         info->n_head, info->head_dim, info->n_head_kv);
-    if (config->window > 0)
-        locus_buffer_printf(out, ", every %d. layer sees %d positions",
-                            config->window_every > 1 ? config->window_every : 1, config->window);
+    describe_windows(config, out);
     locus_buffer_printf(out, "\nMLP              width %d, %s%s\n", info->n_ff,
                         activations[config->activation], config->gated ? ", gated" : "");
     locus_buffer_printf(out, "output           %d logits, %s\n", info->n_vocab,
@@ -247,10 +263,13 @@ static void add_sizes(struct locus_json *json, const struct inspection *inspecti
 {
     static const char *const norms[] = {
         [LOCUS_LAYERNORM] = "layernorm", [LOCUS_RMSNORM] = "rmsnorm"};
+    static const char *const norm_places[] = {
+        [LOCUS_NORM_INPUT] = "pre", [LOCUS_NORM_SUM] = "post", [LOCUS_NORM_OUTPUT] = "output"};
     static const char *const activations[] = {[LOCUS_GELU_TANH] = "gelu_tanh",
                                               [LOCUS_GELU_ERF] = "gelu_erf",
                                               [LOCUS_RELU] = "relu",
-                                              [LOCUS_SILU] = "silu"};
+                                              [LOCUS_SILU] = "silu",
+                                              [LOCUS_RELU_SQUARED] = "relu_squared"};
     const locus_model_info *info = &inspection->info;
     const struct locus_config *config = &inspection->model->config;
     const struct {
@@ -261,14 +280,16 @@ static void add_sizes(struct locus_json *json, const struct inspection *inspecti
         {"n_embd", info->n_embd},       {"n_layer", info->n_layer},
         {"n_head", info->n_head},       {"n_head_kv", info->n_head_kv},
         {"head_dim", info->head_dim},   {"n_ff", info->n_ff},
-        {"window", config->window},     {"window_every", config->window_every},
         {"bos_token", info->bos_token}, {"eos_token", info->eos_token},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         locus_json_int(json, sizes[i].key, sizes[i].value);
     locus_json_text(json, "norm", norms[config->norm]);
-    locus_json_text(json, "norm_position",
-                    config->norm_position == LOCUS_NORM_POST ? "post" : "pre");
+    locus_json_text(json, "norm_position", norm_places[config->norm_position]);
+    locus_json_open(json, "windows", '[');
+    for (int i = 0; i < config->n_layer; i++)
+        locus_json_int(json, NULL, config->layers[i].window);
+    locus_json_close(json, ']');
     locus_json_text(json, "activation", activations[config->activation]);
     locus_json_bool(json, "gated", config->gated);
     locus_json_bool(json, "parallel_residual", config->parallel_residual);

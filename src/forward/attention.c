@@ -237,6 +237,9 @@ static void score_block(const struct reading *reading, int start, int end, int a
                                        reading->spans[0].far ? LOCUS_FAR_KEYS : LOCUS_KEYS,
                                        reading->layer, kv, start);
         session->kernels->scores(&op);
+        for (int i = 0; i < op.n_rows && config->score_cap > 0; i++)
+            session->kernels->scale_and_cap(op.out + (size_t)i * op.stride,
+                                            op.n_panels * LOCUS_KEY_PANEL, 1, config->score_cap);
     }
 }
 
@@ -336,11 +339,9 @@ static void take_span(struct reading *reading, const struct locus_span *spans)
 static int row_spans(const struct locus_session *session, int layer, int slot,
                      struct locus_span spans[LOCUS_MAX_SPANS])
 {
-    const struct locus_config *config = &session->model->config;
-    const bool local = config->window > 0 && slot >= config->window &&
-                       (config->window_every <= 1 || (layer + 1) % config->window_every == 0);
+    const int window = session->model->config.layers[layer].window;
     const int n_spans = session->policy.kind->split(&session->policy, slot, spans);
-    const int first = local ? slot - config->window + 1 : 0;
+    const int first = window > 0 && slot >= window ? slot - window + 1 : 0;
     int n = 0;
     for (int s = 0; s < n_spans; s++) {
         if (spans[s].first < first) spans[s].first = first;

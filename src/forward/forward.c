@@ -139,6 +139,22 @@ static void clip(float *row, size_t n, float limit)
     }
 }
 
+/* Norms of the stretches that rows[n_values] are made of, where the layer has them. */
+static void norm_heads(const struct pass *pass, const struct locus_head_norm *norm, float *rows,
+                       int n_values)
+{
+    const struct locus_config *config = &pass->session->model->config;
+    const struct locus_norm_weights *weights = &norm->weights;
+    if (!weights->weight) return;
+    for (int i = 0; i < n_values / norm->width; i++) {
+        const struct locus_norm op = {config->norm, config->norm_epsilon,
+                                      weights->weight + (size_t)(i % norm->n * norm->width),
+                                      weights->bias};
+        float *stretch = rows + (size_t)i * (size_t)norm->width;
+        pass->session->kernels->norm(&op, stretch, stretch, norm->width);
+    }
+}
+
 /* Queries to their positions, unless attention does it block by block. */
 static void rotate_queries(const struct locus_session *session, int layer, float *q,
                            const int *positions, int n)
@@ -209,6 +225,8 @@ static void rotate_and_cache(const struct pass *pass, int layer)
         clip(k, (size_t)n * (size_t)kv_width, config->clip_qkv);
         clip(v, (size_t)n * (size_t)kv_width, config->clip_qkv);
     }
+    norm_heads(pass, &session->model->layers[layer].q_norm, q, n * q_width);
+    norm_heads(pass, &session->model->layers[layer].k_norm, k, n * kv_width);
     if (session->q_moved) move_rows(pass, layer, first, n);
     const int *positions = session->positions + first;
     rotate_queries(session, layer, q, positions, n);
@@ -220,6 +238,29 @@ static void rotate_and_cache(const struct pass *pass, int layer)
                              k + at);
         locus_cache_put_values(&session->cache, layer, session->length + first + i, v + at);
     }
+}
+
+/* x += linear(in), which is normed and scaled first where the layer or the model says so. */
+static void add_output(const struct pass *pass, const struct locus_linear *linear,
+                       struct locus_activations in, const struct locus_norm_weights *post_norm)
+{
+    struct locus_session *session = pass->session;
+    const float scale = session->model->config.residual_scale;
+    const size_t n_embd = (size_t)session->model->config.n_embd;
+    const int n = pass->n;
+    if (!post_norm->weight && scale == 1) {
+        project(pass, linear, in, session->x, n, true);
+        await_all(pass);
+        return;
+    }
+    project(pass, linear, in, session->branch, n, false);
+    await_all(pass);
+    if (post_norm->weight) norm_rows(pass, post_norm, session->branch, session->branch, n);
+    const size_t first = (size_t)share_first(pass, n) * n_embd;
+    const size_t end = (size_t)share_end(pass, n) * n_embd;
+    for (size_t i = first; i < end; i++)
+        session->x[i] += scale * session->branch[i];
+    await_all(pass);
 }
 
 /* x += attention(in); in[n, n_embd] is complete on every thread. */
@@ -242,8 +283,7 @@ static void attention(const struct pass *pass, int index, const float *in)
     await_all(pass);
     input = prepare(pass, session->attended, n, config->n_head * config->head_dim,
                     form(pass, &layer->output));
-    project(pass, &layer->output, input, session->x, n, true);
-    await_all(pass);
+    add_output(pass, &layer->output, input, &layer->attn_post_norm);
 }
 
 /* hidden[n, n_ff] = activation(hidden), times up unless that is NULL, as the input of matrix
@@ -290,47 +330,47 @@ static void mlp(const struct pass *pass, int index, const float *in)
     if (config->gated) project(pass, &layer->gate, input, session->gate, n, false);
     await_all(pass);
     input = activate(pass, hidden, config->gated ? session->up : NULL, form(pass, &layer->down));
-    project(pass, &layer->down, input, session->x, n, true);
+    add_output(pass, &layer->down, input, &layer->ffn_post_norm);
+}
+
+/* The norm of x, into `room`; x itself where the layer has no such norm. */
+static const float *normed(const struct pass *pass, const struct locus_norm_weights *norm,
+                           float *room)
+{
+    if (!norm->weight) return pass->session->x;
+    norm_rows(pass, norm, room, pass->session->x, pass->n);
+    return room;
+}
+
+/* x becomes the norm of it, complete on every thread. */
+static void norm_sum(const struct pass *pass, const struct locus_norm_weights *norm)
+{
+    norm_rows(pass, norm, pass->session->x, pass->session->x, pass->n);
     await_all(pass);
 }
 
-/* Norms before each half, whose results are added to x (GPT-2, Llama). */
-static void layer_pre(const struct pass *pass, int index)
+/* Both halves. In parallel they read the same x (GPT-NeoX), under one norm if there is no second
+ * (GPT-J); else the MLP reads what attention has added to. */
+static void run_layer(const struct pass *pass, int index)
 {
     struct locus_session *session = pass->session;
+    const struct locus_config *config = &session->model->config;
     const struct locus_layer *layer = &session->model->layers[index];
-    norm_rows(pass, &layer->attn_norm, session->normed, session->x, pass->n);
-    await_all(pass);
-    attention(pass, index, session->normed);
-    norm_rows(pass, &layer->ffn_norm, session->normed, session->x, pass->n);
-    await_all(pass);
-    mlp(pass, index, session->normed);
-}
-
-/* Both halves read the same x (GPT-NeoX), under one norm if there is no second (GPT-J). */
-static void layer_parallel(const struct pass *pass, int index)
-{
-    struct locus_session *session = pass->session;
-    const struct locus_layer *layer = &session->model->layers[index];
-    const bool two = layer->ffn_norm.weight != NULL;
-    norm_rows(pass, &layer->attn_norm, session->normed, session->x, pass->n);
-    if (two) norm_rows(pass, &layer->ffn_norm, session->mlp_normed, session->x, pass->n);
-    await_all(pass);
-    attention(pass, index, session->normed);
-    mlp(pass, index, two ? session->mlp_normed : session->normed);
-}
-
-/* Each half reads x, and the sum is normed (GPT-1, the first transformer). */
-static void layer_post(const struct pass *pass, int index)
-{
-    struct locus_session *session = pass->session;
-    const struct locus_layer *layer = &session->model->layers[index];
-    attention(pass, index, session->x);
-    norm_rows(pass, &layer->attn_norm, session->x, session->x, pass->n);
-    await_all(pass);
-    mlp(pass, index, session->x);
-    norm_rows(pass, &layer->ffn_norm, session->x, session->x, pass->n);
-    await_all(pass);
+    const bool sums = config->norm_position == LOCUS_NORM_SUM;
+    const float *in = sums ? session->x : normed(pass, &layer->attn_norm, session->normed);
+    const float *mlp_in = in;
+    if (config->parallel_residual && layer->ffn_norm.weight)
+        mlp_in = normed(pass, &layer->ffn_norm, session->mlp_normed);
+    if (in != session->x) await_all(pass);
+    attention(pass, index, in);
+    if (sums) {
+        norm_sum(pass, &layer->attn_norm);
+    } else if (!config->parallel_residual) {
+        mlp_in = normed(pass, &layer->ffn_norm, session->normed);
+        if (mlp_in != session->x) await_all(pass);
+    }
+    mlp(pass, index, mlp_in);
+    if (sums) norm_sum(pass, &layer->ffn_norm);
 }
 
 /* ---- the head ----------------------------------------------------------------------------- */
@@ -343,6 +383,14 @@ static void head_rows(const struct pass *pass, const float *rows, int n, float *
     const struct locus_linear *head = model->head.weight.panels ? &model->head : &tied;
     project(pass, head, prepare(pass, rows, n, model->config.n_embd, form(pass, head)), out, n,
             false);
+    await_all(pass);
+    const struct locus_config *config = &model->config;
+    if (config->logit_scale == 1 && config->logit_cap == 0) return;
+    const int first = share_first(pass, config->n_vocab), end = share_end(pass, config->n_vocab);
+    for (int i = 0; i < n; i++)
+        pass->session->kernels->scale_and_cap(out + (size_t)i * (size_t)config->n_vocab +
+                                                  (size_t)first,
+                                              end - first, config->logit_scale, config->logit_cap);
     await_all(pass);
 }
 
@@ -408,12 +456,7 @@ static void worker(void *context, int thread, int n_threads)
     pass.n_threads = n_threads;
     embed(&pass);
     for (int layer = 0; layer < config->n_layer; layer++)
-        if (config->norm_position == LOCUS_NORM_POST)
-            layer_post(&pass, layer);
-        else if (config->parallel_residual)
-            layer_parallel(&pass, layer);
-        else
-            layer_pre(&pass, layer);
+        run_layer(&pass, layer);
     logits(&pass);
     score(&pass);
     await_all(&pass); /* or the region's own, slower end would */

@@ -130,6 +130,15 @@ static int max_int(int a, int b)
     return a > b ? a : b;
 }
 
+/* Whether any half of a layer is normed or scaled before it is added. */
+static bool adds_beside(const struct locus_model *model)
+{
+    for (int i = 0; i < model->config.n_layer; i++)
+        if (model->layers[i].attn_post_norm.weight || model->layers[i].ffn_post_norm.weight)
+            return true;
+    return model->config.residual_scale != 1;
+}
+
 static enum locus_status allocate(struct locus_session *session, locus_error *error)
 {
     const struct locus_config *config = &session->model->config;
@@ -148,6 +157,7 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
     } blocks[] = {
         {(void **)&session->x, n, n_embd * sizeof(float)},
         {(void **)&session->normed, n, n_embd * sizeof(float)},
+        {(void **)&session->branch, adds_beside(session->model) ? n : 0, n_embd * sizeof(float)},
         {(void **)&session->mlp_normed, config->parallel_residual ? n : 0, n_embd * sizeof(float)},
         {(void **)&session->q, n, q_width * sizeof(float)},
         {(void **)&session->k, n, kv_width * sizeof(float)},

@@ -35,6 +35,7 @@ struct locus_session {
     float *x;             /* [n, n_embd]: the residual stream */
     float *normed;        /* [n, n_embd] */
     float *mlp_normed;    /* [n, n_embd]: parallel residual only */
+    float *branch;        /* [n, n_embd]: what a half adds, where it is normed or scaled first */
     float *q, *k, *v;     /* [n, n_head * head_dim], twice [n, n_head_kv * head_dim] */
     float *q_moved;       /* as q, at the positions of moved spans; NULL: the policy has none */
     float *k_far;         /* as k, for the far store; NULL: none */

@@ -148,7 +148,13 @@ struct locus_norm {
     const float *bias;   /* [n] or NULL */
 };
 
-enum locus_activation { LOCUS_GELU_TANH, LOCUS_GELU_ERF, LOCUS_RELU, LOCUS_SILU };
+enum locus_activation {
+    LOCUS_GELU_TANH,
+    LOCUS_GELU_ERF,
+    LOCUS_RELU,
+    LOCUS_SILU,
+    LOCUS_RELU_SQUARED
+};
 
 enum locus_cache_format { LOCUS_FORMAT_F32, LOCUS_FORMAT_F16, LOCUS_FORMAT_Q8_0 };
 
@@ -204,6 +210,8 @@ struct locus_kernels {
     /* out[n] = activation(gate[n]), times up[n] unless up is NULL; out may be gate, not up. */
     void (*activate)(enum locus_activation kind, float *out, const float *gate, const float *up,
                      int n);
+    /* x[n] times scale, then, where cap > 0, cap tanh(x / cap). */
+    void (*scale_and_cap)(float *x, int n, float scale, float cap);
     void (*scores)(const struct locus_scores *op);
     void (*mix)(const struct locus_mixing *op);
     /* The sum of e^(x[i] - max) over x[n], n >= 1, with max its largest. */

@@ -113,6 +113,10 @@ static void activate(enum locus_activation kind, float *out, const float *gate, 
         for (int i = 0; i < n; i++)
             out[i] = gate[i] < 0 ? 0 : gate[i];
         break;
+    case LOCUS_RELU_SQUARED:
+        for (int i = 0; i < n; i++)
+            out[i] = gate[i] < 0 ? 0 : gate[i] * gate[i];
+        break;
     case LOCUS_SILU:
         for (int i = 0; i < n; i++)
             out[i] = locus_silu(gate[i]);
@@ -121,6 +125,16 @@ static void activate(enum locus_activation kind, float *out, const float *gate, 
     if (up)
         for (int i = 0; i < n; i++)
             out[i] *= up[i];
+}
+
+static void scale_and_cap(float *x, int n, float scale, float cap)
+{
+    if (scale != 1)
+        for (int i = 0; i < n; i++)
+            x[i] *= scale;
+    if (cap > 0)
+        for (int i = 0; i < n; i++)
+            x[i] = cap * locus_tanh(x[i] / cap);
 }
 
 /* ---- attention ---------------------------------------------------------------------------- */
@@ -185,7 +199,8 @@ static float sum_exp(const float *x, int n, float *max)
 /* Members of a set's table that are functions of the same names in every set's file: those above,
  * and those that attention.h and reference.c define. */
 #define LANE_KERNELS                                                                               \
-    .from_halves = from_halves, .norm = norm, .activate = activate, .scores = scores, .mix = mix,  \
-    .sum_exp = sum_exp, .finish = finish
+    .from_halves = from_halves, .norm = norm, .activate = activate,                                \
+    .scale_and_cap = scale_and_cap, .scores = scores, .mix = mix, .sum_exp = sum_exp,              \
+    .finish = finish
 
 #endif

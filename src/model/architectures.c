@@ -43,6 +43,106 @@ static const struct locus_architecture table[] = {
         .position = "alibi",
     },
     {
+        .name = "qwen2",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+    },
+    {
+        .name = "qwen3",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .needed = "attn_q_norm attn_k_norm",
+    },
+    {
+        /* The 1 that its norms add to their weights is in the file's. */
+        .name = "gemma",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_GELU_TANH, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .root_embedding_scale = true,
+    },
+    {
+        .name = "gemma2",
+        .defaults = {.norm = LOCUS_RMSNORM,
+                     .activation = LOCUS_GELU_TANH,
+                     .gated = true,
+                     .score_cap = 50,
+                     .logit_cap = 30},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .needed = "post_attention_norm post_ffw_norm",
+        .root_embedding_scale = true,
+        .window_every = 2,
+        .wide_scores_layers = 46,
+    },
+    {
+        .name = "olmo2",
+        .defaults = {.norm = LOCUS_RMSNORM,
+                     .norm_position = LOCUS_NORM_OUTPUT,
+                     .activation = LOCUS_SILU,
+                     .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .needed = "attn_q_norm attn_k_norm",
+    },
+    {
+        .name = "command-r",
+        .defaults = {.norm = LOCUS_LAYERNORM,
+                     .activation = LOCUS_SILU,
+                     .gated = true,
+                     .parallel_residual = true},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = "rope:pairs=adjacent",
+    },
+    {
+        .name = "granite",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+        .divides_logits = true,
+    },
+    {
+        .name = "phi2",
+        .defaults = {.norm = LOCUS_LAYERNORM,
+                     .activation = LOCUS_GELU_TANH,
+                     .parallel_residual = true},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = "rope:pairs=half",
+    },
+    {
+        .name = "phi3",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+    },
+    {
+        .name = "starcoder2",
+        .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_GELU_TANH},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = "rope:pairs=half",
+    },
+    {
+        .name = "stablelm",
+        .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = "rope:pairs=half",
+    },
+    {
+        .name = "starcoder",
+        .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_GELU_TANH},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = "learned",
+    },
+    {
+        /* The 1 that its norms add to their weights is in the file's. */
+        .name = "nemotron",
+        .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_RELU_SQUARED},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = "rope:pairs=half",
+    },
+    {
         .name = "locus",
         .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_GELU_TANH},
         .epsilon_key = "norm_epsilon",
@@ -63,12 +163,13 @@ const struct locus_architecture *locus_architecture_find(const struct locus_chec
         locus_fail(error, LOCUS_ERROR_FORMAT, "%s: general.architecture is missing", path);
         return NULL;
     }
-    char known[128] = "";
+    char known[256] = "";
     size_t length = 0;
     for (int i = 0; i < N_ARCHITECTURES; i++) {
         if (locus_text_is(name, n_bytes, table[i].name)) return &table[i];
-        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
-                                   table[i].name);
+        if (length < sizeof known)
+            length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
+                                       table[i].name);
     }
     locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                "%s: general.architecture is \"%.*s\", expected one of %s", path,

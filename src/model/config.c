@@ -1,6 +1,7 @@
 /* The reading of a configuration from metadata. See model.h. */
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/keys.h"
@@ -29,30 +30,28 @@ static enum locus_status read_position(struct locus_keys *keys, struct locus_con
 static enum locus_status read_spelled_out(struct locus_keys *keys, struct locus_config *config)
 {
     static const char *const norms[] = {"layernorm", "rmsnorm"};
-    static const char *const places[] = {"pre", "post"};
-    static const char *const activations[] = {"gelu_tanh", "gelu_erf", "relu", "silu"};
+    static const char *const places[] = {"pre", "post", "output"};
+    static const char *const activations[] = {"gelu_tanh", "gelu_erf", "relu", "silu",
+                                              "relu_squared"};
     int norm = (int)config->norm, place = (int)config->norm_position;
     int activation = (int)config->activation;
     enum locus_status status;
     if ((status = locus_keys_choice(keys, "norm", norms, 2, &norm)) ||
-        (status = locus_keys_choice(keys, "norm_position", places, 2, &place)) ||
-        (status = locus_keys_choice(keys, "activation", activations, 4, &activation)) ||
+        (status = locus_keys_choice(keys, "norm_position", places, 3, &place)) ||
+        (status = locus_keys_choice(keys, "activation", activations, 5, &activation)) ||
         (status = locus_keys_bool(keys, "embedding_norm", &config->embedding_norm)) ||
         (status = locus_keys_bool(keys, "parallel_residual", &config->parallel_residual)) ||
         (status = locus_keys_bool(keys, "gated", &config->gated)) ||
-        (status = locus_keys_float(keys, "attention.clip_qkv", 0, &config->clip_qkv)) ||
-        (status = locus_keys_int(keys, "attention.window", 0, INT_MAX, &config->window)) ||
-        (status =
-             locus_keys_int(keys, "attention.window_every", 0, INT_MAX, &config->window_every)))
+        (status = locus_keys_float(keys, "attention.clip_qkv", 0, &config->clip_qkv)))
         return status;
     config->norm = (enum locus_norm_kind)norm;
     config->norm_position = (enum locus_norm_position)place;
     config->activation = (enum locus_activation)activation;
-    if (config->norm_position == LOCUS_NORM_POST && config->parallel_residual)
+    if (config->norm_position != LOCUS_NORM_INPUT && config->parallel_residual)
         return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
                           "%s: locus.parallel_residual is true, expected false with "
-                          "locus.norm_position \"post\"",
-                          locus_checkpoint_path(keys->checkpoint));
+                          "locus.norm_position \"%s\"",
+                          locus_checkpoint_path(keys->checkpoint), places[place]);
     return LOCUS_OK;
 }
 
@@ -102,23 +101,37 @@ static enum locus_status read_shape(struct locus_keys *keys, struct locus_config
     return LOCUS_OK;
 }
 
-/* attention.sliding_window: keys that each layer sees, itself among them, 0 for all. Its pattern
- * may be a flag a layer, or an integer: of so many layers the last one sees all, 0 for none. */
-static enum locus_status read_window(struct locus_keys *keys, struct locus_config *config)
+/* attention.window: of so many layers as window_every says the last one is local; 0 or 1: all. */
+static enum locus_status read_own_window(struct locus_keys *keys, struct locus_config *config)
+{
+    int window = 0, every = 0;
+    enum locus_status status = locus_keys_int(keys, "attention.window", 0, INT_MAX, &window);
+    if (!status) status = locus_keys_int(keys, "attention.window_every", 0, INT_MAX, &every);
+    for (int i = 0; i < config->n_layer && !status; i++)
+        if (every <= 1 || (i + 1) % every == 0) config->layers[i].window = window;
+    return status;
+}
+
+/* attention.sliding_window, as other families have it. The pattern is a flag a layer, true for a
+ * local one, or a count: of so many layers the last one is not local (0: all are, 1: none is). */
+static enum locus_status read_window(struct locus_keys *keys, struct locus_config *config,
+                                     int every)
 {
     static const char pattern[] = "attention.sliding_window_pattern";
-    bool local = true;
-    int every = 0;
+    int window = 0;
+    bool *local = NULL;
     enum locus_status status =
-        locus_keys_int(keys, "attention.sliding_window", 0, INT_MAX, &config->window);
-    if (status || !locus_keys_has(keys, pattern)) return status;
-    if (locus_keys_is_number(keys)) {
-        if ((status = locus_keys_int(keys, pattern, 0, 1, &every))) return status;
-        local = every == 0;
-    } else if ((status = locus_keys_bool(keys, pattern, &local)))
-        return status;
-    if (!local) config->window = 0;
-    return LOCUS_OK;
+        locus_keys_int(keys, "attention.sliding_window", 0, INT_MAX, &window);
+    if (status) return status;
+    if (locus_keys_has(keys, pattern) && !locus_keys_is_number(keys))
+        status = locus_keys_flags(keys, pattern, &local);
+    else
+        status = locus_keys_int(keys, pattern, 0, INT_MAX, &every);
+    for (int i = 0; i < config->n_layer && !status; i++)
+        if (local ? local[i] : every == 0 || i % every < every - 1)
+            config->layers[i].window = window;
+    free(local);
+    return status;
 }
 
 /* Q and K rows in another order than the family's would have the right shape. */
@@ -134,19 +147,32 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
 {
     enum locus_status status = read_shape(keys, config);
     if (status) return status;
+    const size_t n_layer = (size_t)config->n_layer;
+    config->layers = calloc(n_layer, sizeof *config->layers);
+    if (!config->layers) return locus_fail_memory(keys->error, n_layer * sizeof *config->layers);
     config->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
+    if (architecture->wide_scores_layers == config->n_layer)
+        config->attention_scale = (float)(1.0 / sqrt((double)config->n_embd / config->n_head));
+    if (architecture->root_embedding_scale) config->embedding_scale = sqrtf((float)config->n_embd);
     if ((status = locus_keys_float(keys, architecture->epsilon_key, 0, &config->norm_epsilon)) ||
         (status = locus_keys_float(keys, "embedding_scale", 0, &config->embedding_scale)) ||
+        (status = locus_keys_float(keys, "residual_scale", 0, &config->residual_scale)) ||
+        (status = locus_keys_float(keys, "logit_scale", 0, &config->logit_scale)) ||
+        (status = locus_keys_float(keys, "attn_logit_softcapping", 0, &config->score_cap)) ||
+        (status = locus_keys_float(keys, "final_logit_softcapping", 0, &config->logit_cap)) ||
         (status = locus_keys_float(keys, "attention.scale", 0, &config->attention_scale)) ||
         (status = locus_keys_float(keys, "attention.clamp_kqv", 0, &config->clip_qkv)) ||
         (status = locus_keys_bool(keys, "use_parallel_residual", &config->parallel_residual)) ||
         (status = check_layout(keys)))
         return status;
-    if (architecture->spelled_out)
-        status = read_spelled_out(keys, config);
-    else
-        status = read_window(keys, config);
-    if (status || (status = read_position(keys, config, architecture))) return status;
+    if (architecture->divides_logits && config->logit_scale > 0)
+        config->logit_scale = 1 / config->logit_scale;
+    if (architecture->spelled_out) status = read_spelled_out(keys, config);
+    if (status || (status = architecture->spelled_out
+                                ? read_own_window(keys, config)
+                                : read_window(keys, config, architecture->window_every)))
+        return status;
+    if ((status = read_position(keys, config, architecture))) return status;
     return locus_keys_check_rest(keys);
 }
 
@@ -157,7 +183,7 @@ enum locus_status locus_config_read(struct locus_config *config,
     struct locus_keys keys;
     *config = architecture->defaults;
     config->norm_epsilon = 1e-5f;
-    config->embedding_scale = 1;
+    config->embedding_scale = config->residual_scale = config->logit_scale = 1;
     enum locus_status status = locus_keys_begin(&keys, checkpoint, architecture->name, error);
     if (!status) status = read_config(&keys, config, architecture);
     locus_keys_end(&keys);

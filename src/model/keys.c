@@ -39,14 +39,19 @@ static const char *path_of(const struct locus_keys *keys)
 
 /* ---- values -------------------------------------------------------------------------------- */
 
+static enum locus_status fail_count(struct locus_keys *keys, size_t count)
+{
+    return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                      "%s: %s has %zu entries, expected one a layer (%d)", path_of(keys),
+                      keys->full, count, keys->n_layer);
+}
+
 /* values[count] are one value a layer: *value becomes the one that all of them are. */
 static enum locus_status same_in_all(struct locus_keys *keys, const double *values, size_t count,
                                      double *value)
 {
     if (count == 0 || (keys->n_layer && count != (size_t)keys->n_layer))
-        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
-                          "%s: %s has %zu entries, expected one a layer (%d)", path_of(keys),
-                          keys->full, count, keys->n_layer);
+        return fail_count(keys, count);
     for (size_t i = 1; i < count; i++)
         if (!(values[i] == values[0]))
             return locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
@@ -167,6 +172,28 @@ enum locus_status locus_keys_bool(struct locus_keys *keys, const char *key, bool
     return LOCUS_OK;
 }
 
+enum locus_status locus_keys_flags(struct locus_keys *keys, const char *key, bool **flags)
+{
+    enum locus_value_type type = LOCUS_VALUE_BOOL;
+    size_t count = (size_t)keys->n_layer;
+    bool same = false;
+    if (!locus_keys_has(keys, key)) return LOCUS_OK;
+    const bool array = locus_checkpoint_array(keys->checkpoint, keys->full, &type, &count);
+    if (array ? type != LOCUS_VALUE_BOOL
+              : !locus_checkpoint_bool(keys->checkpoint, keys->full, &same))
+        return fail_kind(keys, "true or false");
+    if (count != (size_t)keys->n_layer) return fail_count(keys, count);
+    *flags = calloc(count, sizeof **flags);
+    double *values = calloc(count, sizeof *values);
+    if (*flags && values && array)
+        locus_checkpoint_array_numbers(keys->checkpoint, keys->full, values);
+    for (size_t i = 0; *flags && values && i < count; i++)
+        (*flags)[i] = array ? values[i] != 0 : same;
+    const bool whole = *flags && values;
+    free(values);
+    return whole ? LOCUS_OK : locus_fail_memory(keys->error, count * sizeof *values);
+}
+
 enum locus_status locus_keys_choice(struct locus_keys *keys, const char *key,
                                     const char *const *names, int n_names, int *value)
 {
@@ -199,10 +226,6 @@ static const struct absent {
     {"attention.output_scale", "scaling the attention's output", 1, 0},
     {"attention.temperature_scale", "scores whose temperature grows with the position", 0, 0},
     {"attention.shared_kv_layers", "layers that share keys", 0, 0},
-    {"attn_logit_softcapping", "a soft cap on scores", 0, 0},
-    {"final_logit_softcapping", "a soft cap on logits", 0, 0},
-    {"logit_scale", "scaling the logits", 1, 0},
-    {"residual_scale", "scaling the residuals", 1, 0},
     {"expert_count", "a mixture of experts", 0, 0},
     {"expert_used_count", "a mixture of experts", 0, 0},
     {"expert_shared_count", "a mixture of experts", 0, 0},

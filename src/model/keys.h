@@ -43,6 +43,8 @@ enum locus_status locus_keys_number(struct locus_keys *keys, const char *key, do
 enum locus_status locus_keys_float(struct locus_keys *keys, const char *key, double min,
                                    float *value);
 enum locus_status locus_keys_bool(struct locus_keys *keys, const char *key, bool *value);
+/* A flag a layer, or one for all: *flags is [n_layer], to be freed in any case. */
+enum locus_status locus_keys_flags(struct locus_keys *keys, const char *key, bool **flags);
 /* One of n_names words; *value becomes its index. */
 enum locus_status locus_keys_choice(struct locus_keys *keys, const char *key,
                                     const char *const *names, int n_names, int *value);

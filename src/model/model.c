@@ -109,6 +109,7 @@ void locus_model_free(locus_model *model)
     if (!model) return;
     locus_model_free_weights(model);
     locus_checkpoint_free(model->checkpoint);
+    free(model->config.layers);
     free(model);
 }
 

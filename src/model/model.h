@@ -6,7 +6,18 @@
 #include "checkpoint/checkpoint.h"
 #include "kernels/kernels.h"
 
-enum locus_norm_position { LOCUS_NORM_PRE, LOCUS_NORM_POST };
+/* What of each half of a layer is normed. */
+enum locus_norm_position {
+    LOCUS_NORM_INPUT,  /* what it reads (GPT-2, Llama); its output too, where there is a norm for it
+                        * (Gemma 2) */
+    LOCUS_NORM_SUM,    /* the sum of what it read and its output (GPT-1, the first transformer) */
+    LOCUS_NORM_OUTPUT, /* its output alone (OLMo 2) */
+};
+
+/* One layer's part of the configuration. */
+struct locus_layer_config {
+    int window; /* positions that it sees, each token's own among them; 0: all */
+};
 
 /* The shape of a decoder; the checkpoint's metadata, checked. */
 struct locus_config {
@@ -21,10 +32,13 @@ struct locus_config {
     bool gated;            /* MLP: down(act(gate(x)) * up(x)), else down(act(up(x))) */
     float embedding_scale; /* token embeddings times this */
     float attention_scale; /* scores times this */
+    float residual_scale;  /* what a half adds, times this */
+    float logit_scale;     /* logits times this */
+    float score_cap;       /* scores become cap tanh(score / cap), before the bias; 0: not */
+    float logit_cap;       /* logits likewise; 0: not */
     float clip_qkv;        /* q, k and v clamped to +-this; 0: not */
-    int window;            /* local layers see this many positions; 0: none */
-    int window_every;      /* of these many layers the last is local; 0 or 1: all are */
-    char position[256];    /* SPEC of the scheme it was trained with */
+    struct locus_layer_config *layers; /* [n_layer], the configuration's own */
+    char position[256];                /* SPEC of the scheme it was trained with */
 };
 
 /* A family of checkpoints: what its metadata leaves unsaid. Keys are "<name>.<key>". */
@@ -36,7 +50,12 @@ struct locus_architecture {
     /* The SPEC that its files are made for, to which rope.* add ("rope:...") or whose
      * attention.max_alibi_bias decides ("alibi"). */
     const char *position;
-    float max_bias; /* "alibi": of files that don't say it; 0: a learned table, or none */
+    float max_bias;     /* "alibi": of files that don't say it; 0: a learned table, or none */
+    const char *needed; /* tensors of each layer that are optional elsewhere, or NULL */
+    bool root_embedding_scale; /* token embeddings times sqrt(n_embd) */
+    bool divides_logits;       /* logit_scale divides */
+    int window_every;          /* of so many layers the last sees all, where no pattern is given */
+    int wide_scores_layers; /* a model of so many layers scales scores by sqrt(n_head / n_embd) */
 };
 
 struct locus_keys;
@@ -55,7 +74,7 @@ enum locus_status locus_model_check_kind(const struct locus_checkpoint *checkpoi
 const struct locus_architecture *locus_architecture_find(const struct locus_checkpoint *checkpoint,
                                                          locus_error *error);
 
-/* Reads and checks a checkpoint's configuration. */
+/* Reads and checks a checkpoint's configuration; config->layers is to be freed in any case. */
 enum locus_status locus_config_read(struct locus_config *config,
                                     const struct locus_architecture *architecture,
                                     const struct locus_checkpoint *checkpoint, locus_error *error);
@@ -71,8 +90,17 @@ struct locus_norm_weights {
     float *weight, *bias;
 };
 
+/* A norm of queries or keys: each stretch of `width` values of a row (a head, or all of them) has
+ * weights [width] of its own, or the same as the others. */
+struct locus_head_norm {
+    struct locus_norm_weights weights; /* [n, width]; weight NULL: absent */
+    int width, n;                      /* n 1: the same for all */
+};
+
 struct locus_layer {
-    struct locus_norm_weights attn_norm, ffn_norm;
+    struct locus_norm_weights attn_norm, ffn_norm;           /* of each half's input, or of sums */
+    struct locus_norm_weights attn_post_norm, ffn_post_norm; /* of each half's output */
+    struct locus_head_norm q_norm, k_norm;
     struct locus_linear q, k, v; /* [n_head * head_dim, n_embd], [n_head_kv * head_dim, n_embd] */
     struct locus_linear output;  /* [n_embd, n_head * head_dim] */
     struct locus_linear gate, up, down; /* [n_ff, n_embd] twice, [n_embd, n_ff] */
