@@ -316,6 +316,67 @@ def mpt_qk_norms() -> Case:
     return Case(model, Names(whole, "transformer.blocks.{}.", parts), "mpt", metadata)
 
 
+ATTENTION_PARTS = {part: LLAMA_PARTS[part] for part in list(LLAMA_PARTS)[:6]}
+SPARSE_PARTS = ATTENTION_PARTS | {"ffn_gate_inp": "mlp.gate"}
+N_EXPERT = 4
+
+
+def mixtral_experts() -> Case:
+    """Mixtral as architecture llama: 2 of 4 experts a token, whose shares add up to 1."""
+    config = hf.MixtralConfig(
+        **COMMON | {"intermediate_size": 40}, rms_norm_eps=1e-5, rope_parameters=ROPE,
+        num_local_experts=N_EXPERT,
+        num_experts_per_tok=2, sliding_window=None, tie_word_embeddings=False,
+        experts_implementation="eager",
+    )  # fmt: skip
+    permuted = {"attn_q": adjacent_pairs(N_HEAD), "attn_k": adjacent_pairs(N_HEAD_KV)}
+    metadata = family_metadata(
+        "layer_norm_rms", feed_forward_length=40, attention__head_count_kv=N_HEAD_KV,
+        rope__freq_base=ROPE_BASE, expert_count=N_EXPERT, expert_used_count=2,
+    )  # fmt: skip
+    names = Names(LLAMA_WHOLE, LAYERS, SPARSE_PARTS, permuted, experts="mlp.experts")
+    return Case(hf.MixtralForCausalLM(config), names, "llama", metadata)
+
+
+def qwen2_experts() -> Case:
+    """Qwen2-MoE: experts whose shares don't add up to 1, and one that all tokens take in part."""
+    config = hf.Qwen2MoeConfig(
+        **COMMON, rms_norm_eps=1e-5, rope_parameters=ROPE, num_experts=N_EXPERT,
+        num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=40,
+        norm_topk_prob=False, tie_word_embeddings=False, experts_implementation="eager",
+    )  # fmt: skip
+    parts = SPARSE_PARTS | {
+        "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
+        "ffn_up_shexp": "mlp.shared_expert.up_proj",
+        "ffn_down_shexp": "mlp.shared_expert.down_proj",
+        "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+    }
+    metadata = family_metadata(
+        "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
+        expert_count=N_EXPERT, expert_used_count=2, expert_feed_forward_length=32,
+        expert_shared_feed_forward_length=40,
+    )  # fmt: skip
+    names = Names(LLAMA_WHOLE, LAYERS, parts, experts="mlp.experts")
+    return Case(hf.Qwen2MoeForCausalLM(config), names, "qwen2moe", metadata)
+
+
+def qwen3_experts() -> Case:
+    """Qwen3-MoE: q and k normed a head, 3 of 4 experts a token, whose shares add up to 1."""
+    config = hf.Qwen3MoeConfig(
+        **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=ROPE, num_experts=N_EXPERT,
+        num_experts_per_tok=3, moe_intermediate_size=40, norm_topk_prob=True,
+        tie_word_embeddings=False, experts_implementation="eager",
+    )  # fmt: skip
+    parts = SPARSE_PARTS | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
+    metadata = family_metadata(
+        "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
+        attention__key_length=8, attention__value_length=8, expert_count=N_EXPERT,
+        expert_used_count=3, expert_feed_forward_length=40,
+    )  # fmt: skip
+    names = Names(LLAMA_WHOLE, LAYERS, parts, experts="mlp.experts")
+    return Case(hf.Qwen3MoeForCausalLM(config), names, "qwen3moe", metadata)
+
+
 FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "qwen2-biases": qwen2_biases,
     "qwen3-head-norms": qwen3_head_norms,
@@ -331,4 +392,7 @@ FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "stablelm-head-norms": stablelm_head_norms,
     "nemotron-squares": nemotron_squares,
     "mpt-qk-norms": mpt_qk_norms,
+    "mixtral-experts": mixtral_experts,
+    "qwen2-experts": qwen2_experts,
+    "qwen3-experts": qwen3_experts,
 }

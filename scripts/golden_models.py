@@ -34,6 +34,7 @@ class Names:
     parts: Mapping[str, str]
     transforms: Mapping[str, Transform] = field(default_factory=dict)
     stacked: Mapping[str, str] = field(default_factory=dict)
+    experts: str = ""  # in the layer: the experts' gate_up_proj [n, 2 n_ff, n_embd] and down_proj
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,12 @@ class Case:
                     state.pop(name.format(h)) for h in range(N_HEAD) if name.format(h) in state
                 ]
                 out.append(Tensor.of(f"blk.{i}.{part}.weight", np.stack(heads)))
+            if self.names.experts:
+                name = self.names.layer.format(i) + self.names.experts
+                gate, up = np.split(state.pop(f"{name}.gate_up_proj"), 2, axis=1)
+                parts = {"gate": gate, "up": up, "down": state.pop(f"{name}.down_proj")}
+                for part, values in parts.items():
+                    out.append(Tensor.of(f"blk.{i}.ffn_{part}_exps.weight", values))
         if state:
             raise ValueError(f"parameters without a place in the checkpoint: {', '.join(state)}")
         return out

@@ -46,6 +46,9 @@ static const struct golden_model {
     {"stablelm-head-norms", "stablelm", "rope"},
     {"nemotron-squares", "nemotron", "rope"},
     {"mpt-qk-norms", "mpt", "alibi"},
+    {"mixtral-experts", "llama", "rope"},
+    {"qwen2-experts", "qwen2moe", "rope"},
+    {"qwen3-experts", "qwen3moe", "rope"},
 };
 
 /* Position schemes, by SPEC, of a checkpoint that they share. */

@@ -184,6 +184,17 @@ static void old_blocks(struct variant *variant)
     u32(variant, "general.quantization_version", 1);
 }
 
+static void experts_without_weights(struct variant *variant)
+{
+    experts(variant);
+    u32(variant, "llama.expert_used_count", 2);
+}
+
+static void groups_of_experts(struct variant *variant)
+{
+    u32(variant, "llama.expert_group_count", 4);
+}
+
 /* ---- refusals: what would change the result ------------------------------------------------- */
 
 static void number(struct variant *variant, const char *key, float value)
@@ -302,7 +313,10 @@ static const struct refusal {
     {odd_type, {"general.type is \"poem\"", "expected \"model\""}},
     {second_part, {"is part 2 of 3 of a split model", "gguf-split --merge"}},
     {old_blocks, {"general.quantization_version is 1", "expected 2 for quantised weights"}},
-    {experts, {"llama.expert_count is 8, expected 0", "a mixture of experts is not supported"}},
+    {experts, {"llama.expert_used_count is 0", "expected 1 to the 8 experts"}},
+    {experts_without_weights,
+     {"a mixture of 8 experts, but tensor blk.0.ffn_gate_exps.weight is missing"}},
+    {groups_of_experts, {"llama.expert_group_count is 4, expected 0", "is not supported"}},
     {unknown_key, {"llama.attention.frobnication is a key", "may change the result"}},
     {other_familys_key, {"locus.embedding_scale is a key", "may change the result"}},
     {not_causal, {"llama.attention.causal is 0, expected 1"}},

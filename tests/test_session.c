@@ -20,7 +20,7 @@ static const char *const goldens[] = {
     "xglm-sinusoidal",    "llama-half",       "neox-parallel",    "gptj-parallel",
     "bloom-alibi",        "mpt-alibi",        "llama-sinusoidal", "llama-none",
     "gemma2-capped",      "qwen3-head-norms", "granite-scales",   "stablelm-head-norms",
-    "olmo2-output-norms",
+    "olmo2-output-norms", "mixtral-experts",  "qwen2-experts",
 };
 enum { N_GOLDENS = sizeof goldens / sizeof *goldens };
 

@@ -26,16 +26,27 @@ static const struct locus_weight *head_of(const locus_model *model)
     return model->head.weight.panels ? &model->head.weight : &model->embedding;
 }
 
+static void add_mlp(struct cost *cost, const struct locus_mlp *mlp)
+{
+    add_weight(cost, &mlp->gate.weight);
+    add_weight(cost, &mlp->up.weight);
+    add_weight(cost, &mlp->down.weight);
+}
+
+/* What a token takes of the layers: of experts, as many as it takes. */
 static struct cost layers_cost(const locus_model *model)
 {
     struct cost cost = {0};
     for (int l = 0; l < model->config.n_layer; l++) {
         const struct locus_layer *layer = &model->layers[l];
-        const struct locus_linear *const linears[] = {&layer->q,      &layer->k,    &layer->v,
-                                                      &layer->output, &layer->gate, &layer->up,
-                                                      &layer->down};
+        const struct locus_linear *const linears[] = {&layer->q, &layer->k, &layer->v,
+                                                      &layer->output, &layer->router};
         for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
             add_weight(&cost, &linears[i]->weight);
+        add_mlp(&cost, &layer->mlp);
+        add_mlp(&cost, &layer->shared);
+        for (int e = 0; layer->experts && e < model->config.n_expert_used; e++)
+            add_mlp(&cost, &layer->experts[e]);
     }
     return cost;
 }

@@ -192,6 +192,10 @@ static void describe_decoder(const struct inspection *inspection, struct locus_b
     describe_windows(config, out);
     locus_buffer_printf(out, "\nMLP              width %d, %s%s\n", info->n_ff,
                         activations[config->activation], config->gated ? ", gated" : "");
+    if (config->n_expert > 0)
+        locus_buffer_printf(out, "experts          %d of width %d, %d a token%s\n",
+                            config->n_expert, config->n_ff_expert, config->n_expert_used,
+                            config->n_ff_shared ? " and a shared one" : "");
     locus_buffer_printf(out, "output           %d logits, %s\n", info->n_vocab,
                         inspection->model->head.weight.panels ? "a matrix of its own"
                                                               : "the token embedding's matrix");
@@ -280,6 +284,7 @@ static void add_sizes(struct locus_json *json, const struct inspection *inspecti
         {"n_embd", info->n_embd},       {"n_layer", info->n_layer},
         {"n_head", info->n_head},       {"n_head_kv", info->n_head_kv},
         {"head_dim", info->head_dim},   {"n_ff", info->n_ff},
+        {"n_expert", config->n_expert}, {"n_expert_used", config->n_expert_used},
         {"bos_token", info->bos_token}, {"eos_token", info->eos_token},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

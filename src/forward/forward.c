@@ -9,97 +9,9 @@
  */
 #include <string.h>
 
-#include "base/threads.h"
-#include "forward/session.h"
+#include "forward/mlp.h"
+#include "forward/pass.h"
 #include "position/angle.h"
-
-/* One chunk in the making. */
-struct pass {
-    struct locus_session *session;
-    const int32_t *tokens;
-    int n;
-    const struct locus_wanted *wanted;
-    int thread, n_threads;
-};
-
-static int share_first(const struct pass *pass, int count)
-{
-    int first, end;
-    locus_threads_share(count, pass->thread, pass->n_threads, &first, &end);
-    return first;
-}
-
-static int share_end(const struct pass *pass, int count)
-{
-    int first, end;
-    locus_threads_share(count, pass->thread, pass->n_threads, &first, &end);
-    return end;
-}
-
-/* Ends a step that others read. */
-static void await_all(const struct pass *pass)
-{
-    locus_barrier_wait(&pass->session->barrier, pass->n_threads);
-}
-
-static void norm_rows(const struct pass *pass, const struct locus_norm_weights *weights, float *out,
-                      const float *x, int n)
-{
-    const struct locus_config *config = &pass->session->model->config;
-    const struct locus_norm norm = {config->norm, config->norm_epsilon, weights->weight,
-                                    weights->bias};
-    const size_t n_embd = (size_t)config->n_embd;
-    for (int i = share_first(pass, n); i < share_end(pass, n); i++)
-        pass->session->kernels->norm(&norm, out + (size_t)i * n_embd, x + (size_t)i * n_embd,
-                                     config->n_embd);
-}
-
-/* Forms of its input that a matrix product may read instead of floats. */
-enum { AS_BLOCKS = 1, AS_BFLOATS = 2 };
-
-static int form(const struct pass *pass, const struct locus_linear *linear)
-{
-    const enum locus_tensor_type type = linear->weight.type;
-    if (locus_is_quantised(type)) return AS_BLOCKS;
-    return type == LOCUS_BF16 && pass->session->kernels->to_bfloats ? AS_BFLOATS : 0;
-}
-
-static struct locus_activations input_of(const struct pass *pass, const float *x)
-{
-    return (struct locus_activations){x, pass->session->blocks, pass->session->bfloats};
-}
-
-/* Row i of a product's input in all of `forms`. */
-static void convert(const struct pass *pass, const float *row, int i, int n_cols, int forms)
-{
-    struct locus_session *session = pass->session;
-    if (forms & AS_BLOCKS)
-        session->kernels->quantize(session->blocks + (size_t)i * (size_t)(n_cols / LOCUS_BLOCK),
-                                   row, n_cols);
-    if (forms & AS_BFLOATS)
-        session->kernels->to_bfloats(session->bfloats + (size_t)i * locus_bfloat_cols(n_cols), row,
-                                     n_cols);
-}
-
-/* Rows x[n, cols], complete on every thread, as the input of matrix products, in all of `forms`. */
-static struct locus_activations prepare(const struct pass *pass, const float *x, int n, int n_cols,
-                                        int forms)
-{
-    if (!forms) return input_of(pass, x);
-    for (int i = share_first(pass, n); i < share_end(pass, n); i++)
-        convert(pass, x + (size_t)i * (size_t)n_cols, i, n_cols, forms);
-    await_all(pass);
-    return input_of(pass, x);
-}
-
-/* out[n, rows] = linear(in), or added to out: this thread's share. */
-static void project(const struct pass *pass, const struct locus_linear *linear,
-                    struct locus_activations in, float *out, int n, bool add)
-{
-    const struct locus_matmul op = {
-        .out = out, .in = in, .weight = &linear->weight, .bias = linear->bias, .n = n, .add = add};
-    pass->session->kernels->matmul(&op, pass->thread, pass->n_threads);
-}
 
 static void embed(const struct pass *pass)
 {
@@ -240,29 +152,6 @@ static void rotate_and_cache(const struct pass *pass, int layer)
     }
 }
 
-/* x += linear(in), which is normed and scaled first where the layer or the model says so. */
-static void add_output(const struct pass *pass, const struct locus_linear *linear,
-                       struct locus_activations in, const struct locus_norm_weights *post_norm)
-{
-    struct locus_session *session = pass->session;
-    const float scale = session->model->config.residual_scale;
-    const size_t n_embd = (size_t)session->model->config.n_embd;
-    const int n = pass->n;
-    if (!post_norm->weight && scale == 1) {
-        project(pass, linear, in, session->x, n, true);
-        await_all(pass);
-        return;
-    }
-    project(pass, linear, in, session->branch, n, false);
-    await_all(pass);
-    if (post_norm->weight) norm_rows(pass, post_norm, session->branch, session->branch, n);
-    const size_t first = (size_t)share_first(pass, n) * n_embd;
-    const size_t end = (size_t)share_end(pass, n) * n_embd;
-    for (size_t i = first; i < end; i++)
-        session->x[i] += scale * session->branch[i];
-    await_all(pass);
-}
-
 /* x += attention(in); in[n, n_embd] is complete on every thread. */
 static void attention(const struct pass *pass, int index, const float *in)
 {
@@ -284,53 +173,6 @@ static void attention(const struct pass *pass, int index, const float *in)
     input = prepare(pass, session->attended, n, config->n_head * config->head_dim,
                     form(pass, &layer->output));
     add_output(pass, &layer->output, input, &layer->attn_post_norm);
-}
-
-/* hidden[n, n_ff] = activation(hidden), times up unless that is NULL, as the input of matrix
- * products. Rows go through all of it while they are near; where they are fewer than threads, each
- * thread has some columns. */
-static struct locus_activations activate(const struct pass *pass, float *hidden, const float *up,
-                                         int forms)
-{
-    const struct locus_config *config = &pass->session->model->config;
-    const struct locus_kernels *kernels = pass->session->kernels;
-    const size_t n_ff = (size_t)config->n_ff;
-    if (pass->n >= pass->n_threads) {
-        for (int i = share_first(pass, pass->n); i < share_end(pass, pass->n); i++) {
-            float *row = hidden + (size_t)i * n_ff;
-            kernels->activate(config->activation, row, row, up ? up + (size_t)i * n_ff : NULL,
-                              config->n_ff);
-            convert(pass, row, i, config->n_ff, forms);
-        }
-        await_all(pass);
-        return input_of(pass, hidden);
-    }
-    const int first = share_first(pass, config->n_ff), end = share_end(pass, config->n_ff);
-    for (int i = 0; i < pass->n; i++) {
-        const size_t at = (size_t)i * n_ff + (size_t)first;
-        kernels->activate(config->activation, hidden + at, hidden + at, up ? up + at : NULL,
-                          end - first);
-    }
-    await_all(pass);
-    return prepare(pass, hidden, pass->n, config->n_ff, forms);
-}
-
-/* x += MLP(in); in[n, n_embd] is complete on every thread. */
-static void mlp(const struct pass *pass, int index, const float *in)
-{
-    struct locus_session *session = pass->session;
-    const struct locus_config *config = &session->model->config;
-    const struct locus_layer *layer = &session->model->layers[index];
-    const int n = pass->n;
-    struct locus_activations input =
-        prepare(pass, in, n, config->n_embd,
-                form(pass, &layer->up) | (config->gated ? form(pass, &layer->gate) : 0));
-    float *hidden = config->gated ? session->gate : session->up;
-    project(pass, &layer->up, input, session->up, n, false);
-    if (config->gated) project(pass, &layer->gate, input, session->gate, n, false);
-    await_all(pass);
-    input = activate(pass, hidden, config->gated ? session->up : NULL, form(pass, &layer->down));
-    add_output(pass, &layer->down, input, &layer->ffn_post_norm);
 }
 
 /* The norm of x, into `room`; x itself where the layer has no such norm. */
@@ -369,7 +211,7 @@ static void run_layer(const struct pass *pass, int index)
         mlp_in = normed(pass, &layer->ffn_norm, session->normed);
         if (mlp_in != session->x) await_all(pass);
     }
-    mlp(pass, index, mlp_in);
+    locus_mlp_run(pass, index, mlp_in);
     if (sums) norm_sum(pass, &layer->ffn_norm);
 }
 

@@ -130,13 +130,13 @@ static int max_int(int a, int b)
     return a > b ? a : b;
 }
 
-/* Whether any half of a layer is normed or scaled before it is added. */
+/* Whether any half of a layer is normed, scaled or summed up before it is added. */
 static bool adds_beside(const struct locus_model *model)
 {
     for (int i = 0; i < model->config.n_layer; i++)
         if (model->layers[i].attn_post_norm.weight || model->layers[i].ffn_post_norm.weight)
             return true;
-    return model->config.residual_scale != 1;
+    return model->config.residual_scale != 1 || model->config.n_expert > 0;
 }
 
 static enum locus_status allocate(struct locus_session *session, locus_error *error)
@@ -145,12 +145,14 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
     const size_t n = (size_t)session->n_batch, n_embd = (size_t)config->n_embd;
     const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
     const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
-    const size_t n_ff = (size_t)config->n_ff;
+    const int n_hidden = max_int(config->n_ff, max_int(config->n_ff_expert, config->n_ff_shared));
+    const size_t n_ff = (size_t)n_hidden, n_expert = (size_t)config->n_expert;
+    const size_t n_mixed = n_expert ? n : 0;
     const bool acts = locus_policy_acts(&session->policy, session->capacity);
     const size_t n_moved = acts && session->policy.kind->moves ? n : 0;
     const size_t n_far = acts && session->policy.kind->far ? n : 0;
     const size_t widest =
-        (size_t)max_int(config->n_embd, max_int(config->n_ff, config->n_head * config->head_dim));
+        (size_t)max_int(config->n_embd, max_int(n_hidden, config->n_head * config->head_dim));
     const struct {
         void **block;
         size_t rows, row_bytes;
@@ -169,6 +171,11 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         {(void **)&session->attended, n, q_width * sizeof(float)},
         {(void **)&session->gate, config->gated ? n : 0, n_ff * sizeof(float)},
         {(void **)&session->up, n, n_ff * sizeof(float)},
+        {(void **)&session->shares, n_mixed, n_expert * sizeof(float)},
+        {(void **)&session->taken, n_mixed, n_expert * sizeof(bool)},
+        {(void **)&session->expert_rows, n_mixed, sizeof(int)},
+        {(void **)&session->gathered, n_mixed, n_embd * sizeof(float)},
+        {(void **)&session->expert_out, n_mixed, n_embd * sizeof(float)},
         {(void **)&session->blocks, n, widest / LOCUS_BLOCK * sizeof *session->blocks},
         {(void **)&session->bfloats, n, locus_bfloat_cols((int)widest) * sizeof *session->bfloats},
         {(void **)&session->positions, n, sizeof(int)},
@@ -184,7 +191,9 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         *blocks[i].block = locus_aligned_zalloc(blocks[i].rows, blocks[i].row_bytes);
         if (!*blocks[i].block)
             return locus_fail_memory(error, blocks[i].rows * blocks[i].row_bytes);
+        session->owned[session->n_owned++] = *blocks[i].block;
     }
+    _Static_assert(sizeof blocks / sizeof *blocks <= LOCUS_SESSION_BLOCKS, "owned is too short");
     for (int slot = 0; session->far_positions && slot < session->capacity; slot++)
         session->far_positions[slot] = locus_policy_far_position(&session->policy, slot);
     return LOCUS_OK;
@@ -280,19 +289,9 @@ void locus_session_free(locus_session *session)
     if (!session) return;
     locus_position_free(&session->position);
     locus_cache_free(&session->cache);
-    void *blocks[] = {session->x,           session->normed,
-                      session->mlp_normed,  session->q,
-                      session->k,           session->v,
-                      session->q_moved,     session->moved_positions,
-                      session->k_far,       session->far_positions,
-                      session->attended,    session->gate,
-                      session->up,          session->blocks,
-                      session->bfloats,     session->positions,
-                      session->scored,      session->threads,
-                      session->kept,        session->logits,
-                      session->score_logits};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        locus_aligned_free(blocks[i]);
+    for (int i = 0; i < session->n_owned; i++)
+        locus_aligned_free(session->owned[i]);
+    locus_aligned_free(session->score_logits);
     free(session->position_text);
     free(session->attention_text);
     free(session);

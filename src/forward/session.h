@@ -14,6 +14,8 @@ struct locus_probe {
     float *weights; /* [n, n]; NULL: nowhere */
 };
 
+enum { LOCUS_SESSION_BLOCKS = 32 };
+
 struct locus_session {
     const struct locus_model *model;
     const struct locus_kernels *kernels;
@@ -31,6 +33,9 @@ struct locus_session {
     int row_floats;    /* what the scheme keeps a position */
     float *kept;       /* [1 + capacity, row_floats]: a row of zeros, then a row a slot */
 
+    void *owned[LOCUS_SESSION_BLOCKS]; /* [n_owned]: what the pointers below point to */
+    int n_owned;
+
     /* Scratch of one chunk of at most n_batch tokens. */
     float *x;             /* [n, n_embd]: the residual stream */
     float *normed;        /* [n, n_embd] */
@@ -43,6 +48,12 @@ struct locus_session {
     int *far_positions;   /* [capacity]: those of the far store's keys */
     float *attended;      /* [n, n_head * head_dim] */
     float *gate, *up;     /* [n, n_ff]; gate: gated only */
+    float *shares;        /* [n, n_expert]: of each expert in a row */
+    bool *taken;          /* [n, n_expert] */
+    int *expert_rows;     /* [n_expert_rows]: those that take the expert that runs */
+    int n_expert_rows;
+    float *gathered;                       /* [n, n_embd]: what those rows read */
+    float *expert_out;                     /* [n, n_embd]: what they get */
     struct locus_activation_block *blocks; /* [n, widest / 32]: a product's input, quantised */
     uint16_t *bfloats;                     /* [n, locus_bfloat_cols(widest)]: the same, rounded */
     int *positions;                        /* [n] */

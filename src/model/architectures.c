@@ -15,7 +15,10 @@ static const struct locus_architecture table[] = {
     {
         /* q and k rows are permuted so that adjacent pairs rotate. */
         .name = "llama",
-        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .defaults = {.norm = LOCUS_RMSNORM,
+                     .activation = LOCUS_SILU,
+                     .gated = true,
+                     .normed_experts = true},
         .epsilon_key = "attention.layer_norm_rms_epsilon",
         .position = "rope:pairs=adjacent",
     },
@@ -51,6 +54,23 @@ static const struct locus_architecture table[] = {
     {
         .name = "qwen3",
         .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .needed = "attn_q_norm attn_k_norm",
+    },
+    {
+        .name = "qwen2moe",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .needed = "ffn_gate_inp_shexp",
+    },
+    {
+        .name = "qwen3moe",
+        .defaults = {.norm = LOCUS_RMSNORM,
+                     .activation = LOCUS_SILU,
+                     .gated = true,
+                     .normed_experts = true},
         .epsilon_key = "attention.layer_norm_rms_epsilon",
         .position = "rope:pairs=half",
         .needed = "attn_q_norm attn_k_norm",

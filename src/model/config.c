@@ -101,6 +101,40 @@ static enum locus_status read_shape(struct locus_keys *keys, struct locus_config
     return LOCUS_OK;
 }
 
+/* expert_*: a mixture of experts in place of the MLP, in all layers but the first few. */
+static enum locus_status read_experts(struct locus_keys *keys, struct locus_config *config)
+{
+    enum { MAX_EXPERTS = 1 << 12, MAX_WIDTH = 1 << 22, SOFTMAX = 1, SIGMOID = 2 };
+    int n_shared = 0, gating = SOFTMAX;
+    enum locus_status status;
+    if ((status = locus_keys_int(keys, "expert_count", 0, MAX_EXPERTS, &config->n_expert)) ||
+        (status =
+             locus_keys_int(keys, "expert_used_count", 0, MAX_EXPERTS, &config->n_expert_used)) ||
+        (status = locus_keys_int(keys, "expert_shared_count", 0, MAX_EXPERTS, &n_shared)))
+        return status;
+    if (!config->n_expert) return LOCUS_OK;
+    if (config->n_expert_used < 1 || config->n_expert_used > config->n_expert)
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: %s.expert_used_count is %d, expected 1 to the %d experts",
+                          locus_checkpoint_path(keys->checkpoint), keys->family,
+                          config->n_expert_used, config->n_expert);
+    config->n_ff_expert = config->n_ff;
+    if ((status = locus_keys_int(keys, "expert_feed_forward_length", 1, MAX_WIDTH,
+                                 &config->n_ff_expert)))
+        return status;
+    if ((int64_t)n_shared * config->n_ff_expert <= MAX_WIDTH)
+        config->n_ff_shared = n_shared * config->n_ff_expert;
+    if ((status = locus_keys_int(keys, "expert_shared_feed_forward_length", 0, MAX_WIDTH,
+                                 &config->n_ff_shared)) ||
+        (status = locus_keys_int(keys, "leading_dense_block_count", 0, config->n_layer,
+                                 &config->n_dense)) ||
+        (status = locus_keys_int(keys, "expert_gating_func", SOFTMAX, SIGMOID, &gating)) ||
+        (status = locus_keys_bool(keys, "expert_weights_norm", &config->normed_experts)))
+        return status;
+    config->sigmoid_experts = gating == SIGMOID;
+    return locus_keys_float(keys, "expert_weights_scale", 0, &config->expert_scale);
+}
+
 /* attention.window: of so many layers as window_every says the last one is local; 0 or 1: all. */
 static enum locus_status read_own_window(struct locus_keys *keys, struct locus_config *config)
 {
@@ -163,7 +197,7 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
         (status = locus_keys_float(keys, "attention.scale", 0, &config->attention_scale)) ||
         (status = locus_keys_float(keys, "attention.clamp_kqv", 0, &config->clip_qkv)) ||
         (status = locus_keys_bool(keys, "use_parallel_residual", &config->parallel_residual)) ||
-        (status = check_layout(keys)))
+        (status = check_layout(keys)) || (status = read_experts(keys, config)))
         return status;
     if (architecture->divides_logits && config->logit_scale > 0)
         config->logit_scale = 1 / config->logit_scale;
@@ -184,6 +218,7 @@ enum locus_status locus_config_read(struct locus_config *config,
     *config = architecture->defaults;
     config->norm_epsilon = 1e-5f;
     config->embedding_scale = config->residual_scale = config->logit_scale = 1;
+    config->expert_scale = 1;
     enum locus_status status = locus_keys_begin(&keys, checkpoint, architecture->name, error);
     if (!status) status = read_config(&keys, config, architecture);
     locus_keys_end(&keys);

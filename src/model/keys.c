@@ -226,9 +226,7 @@ static const struct absent {
     {"attention.output_scale", "scaling the attention's output", 1, 0},
     {"attention.temperature_scale", "scores whose temperature grows with the position", 0, 0},
     {"attention.shared_kv_layers", "layers that share keys", 0, 0},
-    {"expert_count", "a mixture of experts", 0, 0},
-    {"expert_used_count", "a mixture of experts", 0, 0},
-    {"expert_shared_count", "a mixture of experts", 0, 0},
+    {"expert_group_count", "experts in groups", 0, 1},
     {"nextn_predict_layers", "layers that predict further tokens", 0, 0},
     {"rope.scaling.alpha", "a rotation's base scaled by alpha", 0, 1},
 };

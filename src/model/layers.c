@@ -1,13 +1,14 @@
 /* What a layer may hold: a row a tensor, "blk.N." before its name. See loading.h. */
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "model/loading.h"
 
 /* Sizes that a tensor's shape is made of. */
-enum size { NONE, EMBD, QUERIES, KEYS, FF };
+enum size { NONE, EMBD, QUERIES, KEYS, FF, EXPERT_FF, SHARED_FF, EXPERTS, ONE };
 
 static int size_of(enum size size, const struct locus_config *config)
 {
@@ -22,6 +23,14 @@ static int size_of(enum size size, const struct locus_config *config)
         return config->n_head_kv * config->head_dim;
     case FF:
         return config->n_ff;
+    case EXPERT_FF:
+        return config->n_ff_expert;
+    case SHARED_FF:
+        return config->n_ff_shared;
+    case EXPERTS:
+        return config->n_expert;
+    case ONE:
+        return 1;
     }
     return 0;
 }
@@ -56,6 +65,11 @@ static bool after_each(const struct locus_config *config)
     return config->norm_position == LOCUS_NORM_OUTPUT;
 }
 
+static bool with_shared(const struct locus_config *config)
+{
+    return config->n_ff_shared > 0;
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 enum { MAX_PARTS = 3 };
@@ -84,20 +98,40 @@ struct linear_row {
         enum size rows;
     } parts[MAX_PARTS];
     bool (*needed)(const struct locus_config *config);
-    bool gated; /* of a gated MLP alone */
+    bool gated;                                /* of a gated MLP alone */
+    enum which { EVERY, DENSE, MIXED } layers; /* of those without experts, or with them, alone */
+};
+
+/* A projection of each expert, one expert's rows after another's in one tensor. */
+struct expert_row {
+    const char *name;
+    enum size rows, cols;
+    size_t offset; /* in struct locus_mlp */
+    bool gated;
 };
 
 #define AT(member) offsetof(struct locus_layer, member)
 
 static const struct linear_row linears[] = {
-    {"attn_qkv", EMBD, {{AT(q), QUERIES}, {AT(k), KEYS}, {AT(v), KEYS}}, if_there, false},
-    {"attn_q", EMBD, {{AT(q), QUERIES}}, always, false},
-    {"attn_k", EMBD, {{AT(k), KEYS}}, always, false},
-    {"attn_v", EMBD, {{AT(v), KEYS}}, always, false},
-    {"attn_output", QUERIES, {{AT(output), EMBD}}, always, false},
-    {"ffn_gate", EMBD, {{AT(gate), FF}}, always, true},
-    {"ffn_up", EMBD, {{AT(up), FF}}, always, false},
-    {"ffn_down", FF, {{AT(down), EMBD}}, always, false},
+    {"attn_qkv", EMBD, {{AT(q), QUERIES}, {AT(k), KEYS}, {AT(v), KEYS}}, if_there, false, EVERY},
+    {"attn_q", EMBD, {{AT(q), QUERIES}}, always, false, EVERY},
+    {"attn_k", EMBD, {{AT(k), KEYS}}, always, false, EVERY},
+    {"attn_v", EMBD, {{AT(v), KEYS}}, always, false, EVERY},
+    {"attn_output", QUERIES, {{AT(output), EMBD}}, always, false, EVERY},
+    {"ffn_gate", EMBD, {{AT(mlp.gate), FF}}, always, true, DENSE},
+    {"ffn_up", EMBD, {{AT(mlp.up), FF}}, always, false, DENSE},
+    {"ffn_down", FF, {{AT(mlp.down), EMBD}}, always, false, DENSE},
+    {"ffn_gate_inp", EMBD, {{AT(router), EXPERTS}}, always, false, MIXED},
+    {"ffn_gate_inp_shexp", EMBD, {{AT(shared_gate), ONE}}, if_there, false, MIXED},
+    {"ffn_gate_shexp", EMBD, {{AT(shared.gate), SHARED_FF}}, with_shared, true, MIXED},
+    {"ffn_up_shexp", EMBD, {{AT(shared.up), SHARED_FF}}, with_shared, false, MIXED},
+    {"ffn_down_shexp", SHARED_FF, {{AT(shared.down), EMBD}}, with_shared, false, MIXED},
+};
+
+static const struct expert_row experts[] = {
+    {"ffn_gate_exps", EXPERT_FF, EMBD, offsetof(struct locus_mlp, gate), true},
+    {"ffn_up_exps", EXPERT_FF, EMBD, offsetof(struct locus_mlp, up), false},
+    {"ffn_down_exps", EMBD, EXPERT_FF, offsetof(struct locus_mlp, down), false},
 };
 
 static const struct norm_row norms[] = {
@@ -114,6 +148,7 @@ static const struct head_norm_row head_norms[] = {
 
 enum {
     N_LINEARS = sizeof linears / sizeof *linears,
+    N_EXPERT_ROWS = sizeof experts / sizeof *experts,
     N_NORMS = sizeof norms / sizeof *norms,
     N_HEAD_NORMS = sizeof head_norms / sizeof *head_norms
 };
@@ -142,6 +177,54 @@ static bool is_gate_and_up(const struct locus_loading *loading, int index)
            tensor->dims[1] == 2 * (int64_t)config->n_ff;
 }
 
+/* Whether the family can't do without a tensor that is optional elsewhere. */
+static bool family_needs(const struct locus_loading *loading, const char *name)
+{
+    const char *needed = loading->model->architecture->needed;
+    const size_t length = strlen(name);
+    for (const char *at = needed; at && (at = strstr(at, name)); at += length)
+        if ((at == needed || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
+    return false;
+}
+
+static bool has_experts(const struct locus_config *config, int index)
+{
+    return config->n_expert > 0 && index >= config->n_dense;
+}
+
+static enum locus_status load_experts(struct locus_loading *loading, int index)
+{
+    const struct locus_config *config = &loading->model->config;
+    struct locus_layer *layer = &loading->model->layers[index];
+    const size_t n = (size_t)config->n_expert;
+    enum locus_status status = LOCUS_OK;
+    if (!has_experts(config, index)) return LOCUS_OK;
+    layer->experts = calloc(n, sizeof *layer->experts);
+    struct locus_rows *parts = calloc(n, sizeof *parts);
+    if (!layer->experts || !parts)
+        status = locus_fail_memory(loading->error, n * sizeof *layer->experts);
+    for (int i = 0; i < N_EXPERT_ROWS && !status; i++) {
+        const struct expert_row *row = &experts[i];
+        char name[80], prefix[80];
+        if (row->gated && !config->gated) continue;
+        for (size_t e = 0; e < n; e++) {
+            void *linear = (char *)&layer->experts[e] + row->offset;
+            parts[e] = (struct locus_rows){linear, size_of(row->rows, config)};
+            layer->experts[e].n_ff = config->n_ff_expert;
+        }
+        full_name(name, index, row->name, ".weight");
+        full_name(prefix, index, row->name, "");
+        status = locus_loading_find(loading, name)
+                     ? locus_load_linear(loading, prefix, parts, config->n_expert,
+                                         size_of(row->cols, config), true)
+                     : locus_fail(loading->error, LOCUS_ERROR_FORMAT,
+                                  "%s: a mixture of %d experts, but tensor %s is missing",
+                                  locus_loading_path(loading), config->n_expert, name);
+    }
+    free(parts);
+    return status;
+}
+
 static enum locus_status load_linear(struct locus_loading *loading, int index,
                                      const struct linear_row *row)
 {
@@ -151,23 +234,16 @@ static enum locus_status load_linear(struct locus_loading *loading, int index,
     char prefix[80];
     int n_parts = 0;
     if (row->gated && !config->gated) return LOCUS_OK;
+    if (row->layers != EVERY && (row->layers == MIXED) != has_experts(config, index))
+        return LOCUS_OK;
+    if (row->needed == with_shared && !config->n_ff_shared) return LOCUS_OK;
     for (; n_parts < MAX_PARTS && row->parts[n_parts].rows != NONE; n_parts++)
         parts[n_parts] = (struct locus_rows){member(layer, row->parts[n_parts].offset),
                                              size_of(row->parts[n_parts].rows, config)};
     if (parts[0].linear->weight.panels) return LOCUS_OK;
     full_name(prefix, index, row->name, "");
     return locus_load_linear(loading, prefix, parts, n_parts, size_of(row->cols, config),
-                             row->needed(config));
-}
-
-/* Whether the family can't do without a tensor that is optional elsewhere. */
-static bool family_needs(const struct locus_loading *loading, const char *name)
-{
-    const char *needed = loading->model->architecture->needed;
-    const size_t length = strlen(name);
-    for (const char *at = needed; at && (at = strstr(at, name)); at += length)
-        if ((at == needed || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
-    return false;
+                             row->needed(config) || family_needs(loading, row->name));
 }
 
 /* Weights for each value of a head, the same for all heads; for each value of each head; or for the
@@ -200,12 +276,15 @@ static enum locus_status load_head_norm(struct locus_loading *loading, int index
 enum locus_status locus_load_layer(struct locus_loading *loading, int index)
 {
     static const struct linear_row gate_and_up = {
-        "ffn_up", EMBD, {{AT(gate), FF}, {AT(up), FF}}, always, true};
+        "ffn_up", EMBD, {{AT(mlp.gate), FF}, {AT(mlp.up), FF}}, always, true, DENSE};
     const struct locus_config *config = &loading->model->config;
     struct locus_layer *layer = &loading->model->layers[index];
     enum locus_status status = LOCUS_OK;
     char prefix[80];
     if (is_gate_and_up(loading, index)) status = load_linear(loading, index, &gate_and_up);
+    layer->mlp.n_ff = config->n_ff;
+    layer->shared.n_ff = config->n_ff_shared;
+    if (!status) status = load_experts(loading, index);
     for (int i = 0; i < N_LINEARS && !status; i++)
         status = load_linear(loading, index, &linears[i]);
     for (int i = 0; i < N_NORMS && !status; i++) {
@@ -219,8 +298,17 @@ enum locus_status locus_load_layer(struct locus_loading *loading, int index)
     return status;
 }
 
-void locus_layer_free(struct locus_layer *layer)
+static void free_experts(struct locus_layer *layer, int n_expert)
 {
+    for (int e = 0; layer->experts && e < n_expert; e++)
+        for (int i = 0; i < N_EXPERT_ROWS; i++)
+            locus_linear_free((void *)((char *)&layer->experts[e] + experts[i].offset));
+    free(layer->experts);
+}
+
+void locus_layer_free(struct locus_layer *layer, int n_expert)
+{
+    free_experts(layer, n_expert);
     for (int i = 0; i < N_LINEARS; i++)
         for (int part = 0; part < MAX_PARTS && linears[i].parts[part].rows != NONE; part++) {
             struct locus_linear *linear = member(layer, linears[i].parts[part].offset);

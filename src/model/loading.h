@@ -54,7 +54,7 @@ enum locus_status locus_load_linear(struct locus_loading *loading, const char *p
 void locus_loading_drop(const struct locus_loading *loading, const struct locus_tensor *tensor);
 
 enum locus_status locus_load_layer(struct locus_loading *loading, int index);
-void locus_layer_free(struct locus_layer *layer);
+void locus_layer_free(struct locus_layer *layer, int n_expert);
 
 /* Whatever no part of the decoder has claimed is offered to the position scheme, as floats. */
 enum locus_status locus_load_extras(struct locus_loading *loading);

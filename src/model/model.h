@@ -29,14 +29,20 @@ struct locus_config {
     bool embedding_norm;    /* a norm right after the embedding */
     bool parallel_residual; /* attention and MLP read the same x */
     enum locus_activation activation;
-    bool gated;            /* MLP: down(act(gate(x)) * up(x)), else down(act(up(x))) */
-    float embedding_scale; /* token embeddings times this */
-    float attention_scale; /* scores times this */
-    float residual_scale;  /* what a half adds, times this */
-    float logit_scale;     /* logits times this */
-    float score_cap;       /* scores become cap tanh(score / cap), before the bias; 0: not */
-    float logit_cap;       /* logits likewise; 0: not */
-    float clip_qkv;        /* q, k and v clamped to +-this; 0: not */
+    bool gated;                   /* MLP: down(act(gate(x)) * up(x)), else down(act(up(x))) */
+    float embedding_scale;        /* token embeddings times this */
+    float attention_scale;        /* scores times this */
+    float residual_scale;         /* what a half adds, times this */
+    float logit_scale;            /* logits times this */
+    float score_cap;              /* scores become cap tanh(score / cap), before the bias; 0: not */
+    float logit_cap;              /* logits likewise; 0: not */
+    float clip_qkv;               /* q, k and v clamped to +-this; 0: not */
+    int n_expert, n_expert_used;  /* a mixture of experts: how many, and how many a token takes */
+    int n_ff_expert, n_ff_shared; /* width of an expert, and of the one that all tokens take; 0 */
+    int n_dense;                  /* layers before the first that has experts */
+    bool sigmoid_experts;         /* each expert's probability by itself, not by a softmax */
+    bool normed_experts;          /* the shares of a token's experts add up to 1 */
+    float expert_scale;           /* shares times this */
     struct locus_layer_config *layers; /* [n_layer], the configuration's own */
     char position[256];                /* SPEC of the scheme it was trained with */
 };
@@ -85,6 +91,12 @@ struct locus_linear {
     float *bias;
 };
 
+/* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
+struct locus_mlp {
+    struct locus_linear gate, up, down; /* [n_ff, n_embd] twice, [n_embd, n_ff] */
+    int n_ff;
+};
+
 /* A norm's parameters [n_embd]; weight NULL: absent. */
 struct locus_norm_weights {
     float *weight, *bias;
@@ -103,7 +115,11 @@ struct locus_layer {
     struct locus_head_norm q_norm, k_norm;
     struct locus_linear q, k, v; /* [n_head * head_dim, n_embd], [n_head_kv * head_dim, n_embd] */
     struct locus_linear output;  /* [n_embd, n_head * head_dim] */
-    struct locus_linear gate, up, down; /* [n_ff, n_embd] twice, [n_embd, n_ff] */
+    struct locus_mlp mlp;        /* of a layer without experts */
+    struct locus_linear router;  /* [n_expert, n_embd] */
+    struct locus_mlp *experts;   /* [n_expert]; NULL: none */
+    struct locus_mlp shared; /* the expert that every token takes; up.weight.panels NULL: none */
+    struct locus_linear shared_gate; /* [1, n_embd]: its share, before a sigmoid; absent: 1 */
 };
 
 /* A tensor that the decoder doesn't use itself: a position scheme's, as floats [rows, cols]. */

@@ -1,0 +1,125 @@
+/* A chunk on its way through the layers, as one thread sees it: what the parts of the forward pass
+ * share. */
+#ifndef LOCUS_FORWARD_PASS_H
+#define LOCUS_FORWARD_PASS_H
+
+#include "base/threads.h"
+#include "forward/session.h"
+
+/* One chunk in the making. */
+struct pass {
+    struct locus_session *session;
+    const int32_t *tokens;
+    int n;
+    const struct locus_wanted *wanted;
+    int thread, n_threads;
+};
+
+static inline int share_first(const struct pass *pass, int count)
+{
+    int first, end;
+    locus_threads_share(count, pass->thread, pass->n_threads, &first, &end);
+    return first;
+}
+
+static inline int share_end(const struct pass *pass, int count)
+{
+    int first, end;
+    locus_threads_share(count, pass->thread, pass->n_threads, &first, &end);
+    return end;
+}
+
+/* Ends a step that others read. */
+static inline void await_all(const struct pass *pass)
+{
+    locus_barrier_wait(&pass->session->barrier, pass->n_threads);
+}
+
+static inline void norm_rows(const struct pass *pass, const struct locus_norm_weights *weights,
+                             float *out, const float *x, int n)
+{
+    const struct locus_config *config = &pass->session->model->config;
+    const struct locus_norm norm = {config->norm, config->norm_epsilon, weights->weight,
+                                    weights->bias};
+    const size_t n_embd = (size_t)config->n_embd;
+    for (int i = share_first(pass, n); i < share_end(pass, n); i++)
+        pass->session->kernels->norm(&norm, out + (size_t)i * n_embd, x + (size_t)i * n_embd,
+                                     config->n_embd);
+}
+
+/* Forms of its input that a matrix product may read instead of floats. */
+enum { AS_BLOCKS = 1, AS_BFLOATS = 2 };
+
+static inline int form(const struct pass *pass, const struct locus_linear *linear)
+{
+    const enum locus_tensor_type type = linear->weight.type;
+    if (locus_is_quantised(type)) return AS_BLOCKS;
+    return type == LOCUS_BF16 && pass->session->kernels->to_bfloats ? AS_BFLOATS : 0;
+}
+
+static inline struct locus_activations input_of(const struct pass *pass, const float *x)
+{
+    return (struct locus_activations){x, pass->session->blocks, pass->session->bfloats};
+}
+
+/* Row i of a product's input in all of `forms`. */
+static inline void convert(const struct pass *pass, const float *row, int i, int n_cols, int forms)
+{
+    struct locus_session *session = pass->session;
+    if (forms & AS_BLOCKS)
+        session->kernels->quantize(session->blocks + (size_t)i * (size_t)(n_cols / LOCUS_BLOCK),
+                                   row, n_cols);
+    if (forms & AS_BFLOATS)
+        session->kernels->to_bfloats(session->bfloats + (size_t)i * locus_bfloat_cols(n_cols), row,
+                                     n_cols);
+}
+
+/* Rows x[n, cols], complete on every thread, as the input of matrix products, in all of `forms`. */
+static inline struct locus_activations prepare(const struct pass *pass, const float *x, int n,
+                                               int n_cols, int forms)
+{
+    if (!forms) return input_of(pass, x);
+    for (int i = share_first(pass, n); i < share_end(pass, n); i++)
+        convert(pass, x + (size_t)i * (size_t)n_cols, i, n_cols, forms);
+    await_all(pass);
+    return input_of(pass, x);
+}
+
+/* out[n, rows] = linear(in), or added to out: this thread's share. */
+static inline void project(const struct pass *pass, const struct locus_linear *linear,
+                           struct locus_activations in, float *out, int n, bool add)
+{
+    const struct locus_matmul op = {
+        .out = out, .in = in, .weight = &linear->weight, .bias = linear->bias, .n = n, .add = add};
+    pass->session->kernels->matmul(&op, pass->thread, pass->n_threads);
+}
+
+/* x += branch, normed and scaled where the layer or the model says so; branch[n, n_embd] is
+ * complete on every thread. */
+static inline void add_branch(const struct pass *pass, const struct locus_norm_weights *post_norm)
+{
+    struct locus_session *session = pass->session;
+    const float scale = session->model->config.residual_scale;
+    const size_t n_embd = (size_t)session->model->config.n_embd;
+    const int n = pass->n;
+    if (post_norm->weight) norm_rows(pass, post_norm, session->branch, session->branch, n);
+    const size_t first = (size_t)share_first(pass, n) * n_embd;
+    const size_t end = (size_t)share_end(pass, n) * n_embd;
+    for (size_t i = first; i < end; i++)
+        session->x[i] += scale * session->branch[i];
+    await_all(pass);
+}
+
+/* x += linear(in), which goes beside x first where it is normed or scaled. */
+static inline void add_output(const struct pass *pass, const struct locus_linear *linear,
+                              struct locus_activations in,
+                              const struct locus_norm_weights *post_norm)
+{
+    struct locus_session *session = pass->session;
+    const bool beside = post_norm->weight || session->model->config.residual_scale != 1;
+    project(pass, linear, in, beside ? session->branch : session->x, pass->n, !beside);
+    await_all(pass);
+    if (beside) add_branch(pass, post_norm);
+}
+
+#endif
