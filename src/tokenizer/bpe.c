@@ -5,23 +5,16 @@
 #include <string.h>
 
 #include "tokenizer/merge.h"
+#include "tokenizer/rules.h"
 #include "tokenizer/utf8.h"
 #include "tokenizer/words.h"
-
-/* A line of the merge table: two neighbours, and what they become. */
-struct merge_rule {
-    int32_t left, right; /* left < 0: an empty slot */
-    uint32_t rank;
-    int32_t id;
-};
 
 struct locus_bpe {
     const struct locus_vocabulary *vocabulary;
     struct locus_words *words;
     struct locus_piece_map pieces;
-    int32_t byte_ids[256];    /* -1: the vocabulary has no such token */
-    struct merge_rule *rules; /* a hash table by (left, right) */
-    size_t mask;
+    struct locus_rules rules;
+    int32_t byte_ids[256]; /* -1: the vocabulary has no such token */
 };
 
 /* GPT-2 writes bytes as characters: the printable ones of Latin-1 as themselves, the other 68, in
@@ -64,23 +57,15 @@ size_t locus_bpe_piece(const char *text, size_t n_bytes, bool typed, char *out, 
     return n_bytes;
 }
 
-static struct merge_rule *rule_slot(const struct locus_bpe *bpe, int32_t left, int32_t right)
-{
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    key *= 0x9E3779B97F4A7C15u; /* 2^64 over the golden ratio: spreads neighbouring ids */
-    for (size_t i = (size_t)(key >> 32);; i++) {
-        struct merge_rule *rule = &bpe->rules[i & bpe->mask];
-        if (rule->left < 0 || (rule->left == left && rule->right == right)) return rule;
-    }
-}
-
 static bool merges(const void *context, const struct locus_symbol *left,
                    const struct locus_symbol *right, uint32_t *rank, int32_t *id)
 {
-    const struct merge_rule *rule = rule_slot(context, left->id, right->id);
+    const struct locus_bpe *bpe = context;
+    const struct locus_rule *rule = locus_rules_find(&bpe->rules, left->id, right->id, NULL);
+    if (!rule) return false;
     *rank = rule->rank;
     *id = rule->id;
-    return rule->left >= 0;
+    return true;
 }
 
 /* Where the second piece of "left right" begins; NULL: the line is no two pieces. */
@@ -105,21 +90,20 @@ static enum locus_status check_lines(const struct locus_checkpoint *checkpoint, 
 
 /* Adds a line "left right"; one that names no tokens can never apply, and is left out. `scratch`
  * has room for it. */
-static void add_rule(struct locus_bpe *bpe, const char *line, size_t n_bytes, uint32_t rank,
-                     char *scratch)
+static enum locus_status add_rule(struct locus_bpe *bpe, const char *line, size_t n_bytes,
+                                  uint32_t rank, char *scratch, locus_error *error)
 {
     const char *second = second_piece(line, n_bytes), *space = second ? second - 1 : NULL;
     size_t n_left, n_right;
     if (!space || !unspell(line, (size_t)(space - line), scratch, &n_left) ||
         !unspell(space + 1, (size_t)(line + n_bytes - space - 1), scratch + n_left, &n_right) ||
         n_right == 0)
-        return;
-    int32_t left = locus_piece_map_find(&bpe->pieces, scratch, n_left);
-    int32_t right = locus_piece_map_find(&bpe->pieces, scratch + n_left, n_right);
-    int32_t id = locus_piece_map_find(&bpe->pieces, scratch, n_left + n_right);
-    if (left < 0 || right < 0 || id < 0) return;
-    struct merge_rule *rule = rule_slot(bpe, left, right);
-    if (rule->left < 0) *rule = (struct merge_rule){left, right, rank, id};
+        return LOCUS_OK;
+    int32_t left = locus_piece_map_find(&bpe->pieces, scratch, n_left, NULL);
+    int32_t right = locus_piece_map_find(&bpe->pieces, scratch + n_left, n_right, NULL);
+    int32_t id = locus_piece_map_find(&bpe->pieces, scratch, n_left + n_right, NULL);
+    if (left < 0 || right < 0 || id < 0) return LOCUS_OK;
+    return locus_rules_add(&bpe->rules, (struct locus_rule){left, right, rank, id}, error);
 }
 
 static enum locus_status read_rules(struct locus_bpe *bpe,
@@ -137,28 +121,25 @@ static enum locus_status read_rules(struct locus_bpe *bpe,
     if (count > UINT32_MAX / 4)
         return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s has %zu entries, at most %u",
                           locus_checkpoint_path(checkpoint), key, count, UINT32_MAX / 4);
-    size_t n_slots = 16, longest = 0;
-    while (n_slots < 2 * count)
-        n_slots *= 2;
-    bpe->mask = n_slots - 1;
-    bpe->rules = malloc(n_slots * sizeof *bpe->rules);
+    size_t longest = 0;
+    enum locus_status status = locus_rules_create(&bpe->rules, count, error);
+    if (status) return status;
     const char **lines = calloc(count + 1, sizeof *lines);
     size_t *lengths = calloc(count + 1, sizeof *lengths);
     char *scratch = NULL;
-    if (bpe->rules && lines && lengths) {
+    if (lines && lengths) {
         (void)locus_checkpoint_array_strings(checkpoint, key, lines, lengths);
         for (size_t i = 0; i < count; i++)
             longest = lengths[i] > longest ? lengths[i] : longest;
         scratch = malloc(longest + 1);
-        memset(bpe->rules, 0xFF, n_slots * sizeof *bpe->rules); /* left = -1: empty */
     }
-    enum locus_status status = LOCUS_ERROR_MEMORY;
     if (scratch)
         status = check_lines(checkpoint, key, lines, lengths, count, error);
     else
-        locus_fail_memory(error, n_slots * sizeof *bpe->rules);
+        status = locus_fail_memory(error, count * sizeof *lines);
     for (size_t i = 0; !status && i < count; i++)
-        add_rule(bpe, lines[i], lengths[i], (uint32_t)i, scratch);
+        status = add_rule(bpe, lines[i], lengths[i], (uint32_t)i, scratch, error);
+    locus_rules_sort(&bpe->rules);
     free(lines);
     free(lengths);
     free(scratch);
@@ -183,7 +164,7 @@ struct locus_bpe *locus_bpe_create(const struct locus_vocabulary *vocabulary,
     }
     for (int byte = 0; byte < 256; byte++) {
         char bytes[1] = {(char)(unsigned char)byte};
-        bpe->byte_ids[byte] = locus_piece_map_find(&bpe->pieces, bytes, 1);
+        bpe->byte_ids[byte] = locus_piece_map_find(&bpe->pieces, bytes, 1, NULL);
     }
     return bpe;
 }
@@ -193,7 +174,7 @@ void locus_bpe_free(struct locus_bpe *bpe)
     if (!bpe) return;
     locus_words_free(bpe->words);
     locus_piece_map_free(&bpe->pieces);
-    free(bpe->rules);
+    locus_rules_free(&bpe->rules);
     free(bpe);
 }
 
@@ -215,7 +196,8 @@ static enum locus_status encode_word(void *context, const char *word, size_t n_b
     const struct locus_bpe *bpe = encoding->bpe;
     struct locus_merge *merge = &encoding->merge;
     int32_t whole = -1;
-    if (locus_words_whole(bpe->words)) whole = locus_piece_map_find(&bpe->pieces, word, n_bytes);
+    if (locus_words_whole(bpe->words))
+        whole = locus_piece_map_find(&bpe->pieces, word, n_bytes, NULL);
     if (whole >= 0) {
         locus_ids_add(encoding->ids, whole);
         return LOCUS_OK;

@@ -178,7 +178,7 @@ static bool merges(const void *context, const struct locus_symbol *left,
     const struct encoding *encoding = context;
     const struct locus_sentencepiece *sentencepiece = encoding->sentencepiece;
     *id = locus_piece_map_find(&sentencepiece->pieces, encoding->text + left->start,
-                               (size_t)left->length + right->length);
+                               (size_t)left->length + right->length, NULL);
     if (*id < 0) return false;
     *rank = sentencepiece->ranks[*id];
     return true;
@@ -216,8 +216,9 @@ static enum locus_status encode_run(struct encoding *encoding, size_t n_bytes, l
     for (size_t at = 0, length; at < n_bytes; at += length) {
         int scanned = locus_utf8_scan(text + at, n_bytes - at < 4 ? n_bytes - at : 4);
         length = scanned > 0 ? (size_t)scanned : 1;
-        locus_merge_add(merge, at, length,
-                        locus_piece_map_find(&encoding->sentencepiece->pieces, text + at, length));
+        locus_merge_add(
+            merge, at, length,
+            locus_piece_map_find(&encoding->sentencepiece->pieces, text + at, length, NULL));
     }
     if (!merge->failed) locus_merge_run(merge, merges, encoding);
     if (merge->failed) return locus_fail_memory(error, n_bytes * sizeof *merge->symbols);

@@ -49,31 +49,38 @@ static inline const char *locus_vocabulary_piece(const struct locus_vocabulary *
 
 /* ---- ids by bytes ------------------------------------------------------------------------- */
 
-/* A hash table of the tokens of some types, by their bytes; of equal ones the first is kept. */
-struct locus_piece_map {
-    const struct locus_vocabulary *vocabulary;
-    int32_t *slots; /* id + 1, or 0 */
-    size_t mask;
-    size_t longest; /* bytes of the longest piece in it */
-};
-
-/* Bit t of `types` takes tokens of type t in; empty pieces never are. */
-enum locus_status locus_piece_map_create(struct locus_piece_map *map,
-                                         const struct locus_vocabulary *vocabulary, unsigned types,
-                                         locus_error *error);
-void locus_piece_map_free(struct locus_piece_map *map);
-int32_t locus_piece_map_find(const struct locus_piece_map *map, const char *bytes,
-                             size_t n_bytes); /* -1: none */
-
-/* The tokens that are looked for in a text before it is encoded, sorted by their bytes. */
-struct locus_matcher_entry {
+struct locus_piece {
     const char *bytes;
     size_t n_bytes;
     int32_t id;
 };
 
+/* The tokens of some types, to be found by their bytes; of equal ones the first. As in rules.h,
+ * what finds no room in the hash table within LOCUS_PROBES slots is in a sorted list. */
+struct locus_piece_map {
+    const struct locus_vocabulary *vocabulary;
+    int32_t *slots; /* id + 1, or 0 */
+    size_t mask;
+    struct locus_piece *others; /* [n_others] */
+    size_t n_others;
+    size_t longest; /* bytes of the longest piece in it */
+};
+
+/* Bit t of `types` takes tokens of type t in; empty pieces never are. The vocabulary must outlive
+ * it. */
+enum locus_status locus_piece_map_create(struct locus_piece_map *map,
+                                         const struct locus_vocabulary *vocabulary, unsigned types,
+                                         locus_error *error);
+void locus_piece_map_free(struct locus_piece_map *map);
+
+/* The id, or -1. *n_compared, nullable, grows by the pieces looked at: at most LOCUS_PROBES and
+ * 1 + log2 of how many there are. */
+int32_t locus_piece_map_find(const struct locus_piece_map *map, const char *bytes, size_t n_bytes,
+                             size_t *n_compared);
+
+/* The tokens that are looked for in a text before it is encoded, sorted by their bytes. */
 struct locus_matcher {
-    struct locus_matcher_entry *entries;
+    struct locus_piece *entries;
     size_t n_entries;
     size_t first[257]; /* entries[first[b], first[b+1]) begin with byte b */
 };
