@@ -20,6 +20,9 @@ bool locus_words_whole(const struct locus_words *words);
 /* Whether a text begins with begin-of-text unless tokenizer.ggml.add_bos_token says otherwise. */
 bool locus_words_begin(const struct locus_words *words);
 
+/* A line that says what was assumed where the file names no pattern of a model's; NULL: nothing. */
+const char *locus_words_assumed(const struct locus_words *words);
+
 /* Calls visit for every word, in order; together they are the text. Bytes that are not UTF-8 are
  * words of their own. A status other than LOCUS_OK from `visit` ends it, and is returned. */
 typedef enum locus_status locus_word_visitor(void *context, const char *word, size_t n_bytes,
