@@ -113,9 +113,12 @@ LOCUS_API bool locus_model_is_end(const locus_model *model, int32_t token);
 
 /* ---- text and tokens ---------------------------------------------------------------------- */
 
+/* A text whose own first (or last) token, parsed, is what LOCUS_TEXT_BEGIN (or _END) puts gets no
+ * second one. */
 enum {
-    LOCUS_TEXT_BEGIN = 1,  /* encode: put the begin-of-text token first, if the model wants one */
-    LOCUS_TEXT_SPECIAL = 2 /* encode: parse <|...|> and the like; piece: show them */
+    LOCUS_TEXT_BEGIN = 1,   /* encode: put the begin-of-text token first, if the model wants one */
+    LOCUS_TEXT_SPECIAL = 2, /* encode: parse <|...|> and the like; piece: show them */
+    LOCUS_TEXT_END = 4      /* encode: put the end-of-text token last, if the model wants one */
 };
 
 /* The tokenizer whose vocabulary the model's checkpoint holds; refuses a checkpoint without one.
@@ -131,8 +134,8 @@ LOCUS_API enum locus_status locus_encode(const locus_tokenizer *tokenizer, const
 
 /* The bytes of one token, owned by the tokenizer; not always whole UTF-8 characters. `previous` is
  * the token before it (-1: none): vocabularies that put a space before the first word drop it
- * there and after the begin-of-text token. A special token has no bytes unless LOCUS_TEXT_SPECIAL
- * is given; nor has an id outside the vocabulary. Never NULL. */
+ * there and after a control token such as begin-of-text. A special token has no bytes unless
+ * LOCUS_TEXT_SPECIAL is given; nor has an id outside the vocabulary. Never NULL. */
 LOCUS_API const char *locus_token_piece(const locus_tokenizer *tokenizer, int32_t previous,
                                         int32_t token, unsigned flags, size_t *n_bytes);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizer/keys.h"
 #include "tokenizer/merge.h"
 #include "tokenizer/rules.h"
 #include "tokenizer/utf8.h"
@@ -15,6 +16,7 @@ struct locus_bpe {
     struct locus_piece_map pieces;
     struct locus_rules rules;
     int32_t byte_ids[256]; /* -1: the vocabulary has no such token */
+    bool whole;            /* a word that is a token is never merged up from bytes */
 };
 
 /* GPT-2 writes bytes as characters: the printable ones of Latin-1 as themselves, the other 68, in
@@ -146,6 +148,13 @@ static enum locus_status read_rules(struct locus_bpe *bpe,
     return status;
 }
 
+static enum locus_status read_whole(struct locus_bpe *bpe,
+                                    const struct locus_checkpoint *checkpoint, locus_error *error)
+{
+    bpe->whole = locus_words_whole(bpe->words);
+    return locus_key_flag(checkpoint, "locus.tokenizer.ignore_merges", &bpe->whole, error);
+}
+
 struct locus_bpe *locus_bpe_create(const struct locus_vocabulary *vocabulary,
                                    const struct locus_checkpoint *checkpoint, locus_error *error)
 {
@@ -158,7 +167,7 @@ struct locus_bpe *locus_bpe_create(const struct locus_vocabulary *vocabulary,
     unsigned types = 1u << LOCUS_TOKEN_NORMAL | 1u << LOCUS_TOKEN_BYTE;
     bpe->words = locus_words_create(checkpoint, error);
     if (!bpe->words || locus_piece_map_create(&bpe->pieces, vocabulary, types, error) ||
-        read_rules(bpe, checkpoint, error)) {
+        read_rules(bpe, checkpoint, error) || read_whole(bpe, checkpoint, error)) {
         locus_bpe_free(bpe);
         return NULL;
     }
@@ -181,6 +190,11 @@ void locus_bpe_free(struct locus_bpe *bpe)
 bool locus_bpe_begin(const struct locus_bpe *bpe)
 {
     return locus_words_begin(bpe->words);
+}
+
+const char *locus_bpe_assumed(const struct locus_bpe *bpe)
+{
+    return locus_words_assumed(bpe->words);
 }
 
 struct encoding {

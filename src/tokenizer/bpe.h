@@ -17,7 +17,10 @@ void locus_bpe_free(struct locus_bpe *bpe);
 /* Whether texts begin with begin-of-text if the checkpoint doesn't say. */
 bool locus_bpe_begin(const struct locus_bpe *bpe);
 
-/* Adds the tokens of a text without special ones. */
+/* See locus_words_assumed. */
+const char *locus_bpe_assumed(const struct locus_bpe *bpe);
+
+/* Adds the tokens of a text without added ones. */
 enum locus_status locus_bpe_encode(const struct locus_bpe *bpe, const char *text, size_t n_bytes,
                                    struct locus_ids *ids, locus_error *error);
 

@@ -245,18 +245,9 @@ static size_t word_length(const char *text, size_t n_bytes)
 }
 
 enum locus_status locus_sentencepiece_encode(const struct locus_sentencepiece *sentencepiece,
-                                             const char *text, size_t n_bytes, bool prefix,
+                                             const char *text, size_t n_bytes,
                                              struct locus_ids *ids, locus_error *error)
 {
-    if (n_bytes == 0) return LOCUS_OK;
-    char *spaced = NULL;
-    if (prefix) {
-        spaced = malloc(n_bytes + 1);
-        if (!spaced) return locus_fail_memory(error, n_bytes + 1);
-        spaced[0] = ' ';
-        memcpy(spaced + 1, text, n_bytes++);
-        text = spaced;
-    }
     struct encoding encoding = {.sentencepiece = sentencepiece, .ids = ids};
     enum locus_status status = LOCUS_OK;
     for (size_t at = 0, length; at < n_bytes && !status; at += length) {
@@ -266,6 +257,5 @@ enum locus_status locus_sentencepiece_encode(const struct locus_sentencepiece *s
         status = encode_run(&encoding, length, error);
     }
     locus_merge_free(&encoding.merge);
-    free(spaced);
     return status;
 }

@@ -17,9 +17,9 @@ struct locus_sentencepiece *locus_sentencepiece_create(const struct locus_vocabu
                                                        locus_error *error);
 void locus_sentencepiece_free(struct locus_sentencepiece *sentencepiece);
 
-/* Adds the tokens of a text without special ones, with a space before it if `prefix`. */
+/* Adds the tokens of a text without added ones, as it is: a space before it is the caller's. */
 enum locus_status locus_sentencepiece_encode(const struct locus_sentencepiece *sentencepiece,
-                                             const char *text, size_t n_bytes, bool prefix,
+                                             const char *text, size_t n_bytes,
                                              struct locus_ids *ids, locus_error *error);
 
 #endif

@@ -1,9 +1,11 @@
 /* The tokenizer: text to tokens and back.
  *
- *     text -> special and user-defined tokens cut out (matcher, longest first)
+ *     text -> added tokens cut out (special and user-defined ones)
  *          -> each stretch between them by the vocabulary's kind (bpe, sentencepiece, bytes)
  *
- * The pieces of a text's tokens, one after another, are the text, whatever its bytes are.
+ * The pieces of a text's tokens, one after another, are the text, whatever its bytes are; but for
+ * blanks that an added token takes along, and for a byte-level text that has the space that would
+ * be put before it.
  */
 #include "tokenizer/tokenizer.h"
 
@@ -12,26 +14,26 @@
 
 #include "base/text.h"
 #include "model/model.h"
+#include "tokenizer/added.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/keys.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/vocabulary.h"
+
+#define ADD_SPACE_PREFIX "tokenizer.ggml.add_space_prefix"
 
 struct locus_tokenizer {
     struct locus_vocabulary vocabulary;
     const char *kind;
     struct locus_bpe *bpe; /* one of these two; neither: bytes */
     struct locus_sentencepiece *sentencepiece;
-    struct locus_matcher user;    /* user-defined tokens, matched in any text */
-    struct locus_matcher special; /* those and special ones, for LOCUS_TEXT_SPECIAL */
-    bool add_begin;               /* LOCUS_TEXT_BEGIN puts begin-of-text */
-    bool space_prefix;            /* a space before the first word */
+    struct locus_added *added;
+    int32_t begin, end; /* what LOCUS_TEXT_BEGIN and LOCUS_TEXT_END put, or -1 */
+    bool add_begin;     /* the kind's default, where the file doesn't say */
+    /* SentencePiece: a space before a text, and after a control token; byte-level BPE: before every
+     * stretch that doesn't begin with one. */
+    bool space_prefix;
 };
-
-static bool read_flag(const struct locus_checkpoint *checkpoint, const char *key, bool fallback)
-{
-    (void)locus_checkpoint_bool(checkpoint, key, &fallback);
-    return fallback;
-}
 
 static enum locus_status create_bpe(struct locus_tokenizer *tokenizer,
                                     const struct locus_checkpoint *checkpoint, locus_error *error)
@@ -42,7 +44,7 @@ static enum locus_status create_bpe(struct locus_tokenizer *tokenizer,
     tokenizer->bpe = locus_bpe_create(&tokenizer->vocabulary, checkpoint, error);
     if (!tokenizer->bpe) return LOCUS_ERROR_FORMAT;
     tokenizer->add_begin = locus_bpe_begin(tokenizer->bpe);
-    return LOCUS_OK;
+    return locus_key_flag(checkpoint, ADD_SPACE_PREFIX, &tokenizer->space_prefix, error);
 }
 
 static enum locus_status create_sentencepiece(struct locus_tokenizer *tokenizer,
@@ -55,9 +57,8 @@ static enum locus_status create_sentencepiece(struct locus_tokenizer *tokenizer,
     tokenizer->sentencepiece =
         locus_sentencepiece_create(&tokenizer->vocabulary, checkpoint, error);
     if (!tokenizer->sentencepiece) return LOCUS_ERROR_FORMAT;
-    tokenizer->add_begin = true;
-    tokenizer->space_prefix = read_flag(checkpoint, "tokenizer.ggml.add_space_prefix", true);
-    return LOCUS_OK;
+    tokenizer->add_begin = tokenizer->space_prefix = true;
+    return locus_key_flag(checkpoint, ADD_SPACE_PREFIX, &tokenizer->space_prefix, error);
 }
 
 static enum locus_status create_bytes(struct locus_tokenizer *tokenizer,
@@ -98,6 +99,32 @@ static enum locus_status create_kind(struct locus_tokenizer *tokenizer,
                       (int)(n_bytes < 24 ? n_bytes : 24), name);
 }
 
+/* The tokens that begin and end a text. */
+static enum locus_status read_marks(struct locus_tokenizer *tokenizer,
+                                    const struct locus_checkpoint *checkpoint, locus_error *error)
+{
+    const struct {
+        const char *key, *id_key;
+        bool fallback;
+        int32_t id, *mark;
+    } marks[] = {
+        {"tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", tokenizer->add_begin,
+         tokenizer->vocabulary.bos, &tokenizer->begin},
+        {"tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false,
+         tokenizer->vocabulary.eos, &tokenizer->end},
+    };
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        bool add = marks[i].fallback;
+        enum locus_status status = locus_key_flag(checkpoint, marks[i].key, &add, error);
+        if (status) return status;
+        if (add && marks[i].id < 0 && locus_checkpoint_has(checkpoint, marks[i].key))
+            return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is true, but %s is absent",
+                              locus_checkpoint_path(checkpoint), marks[i].key, marks[i].id_key);
+        *marks[i].mark = add ? marks[i].id : -1;
+    }
+    return LOCUS_OK;
+}
+
 locus_tokenizer *locus_tokenizer_from_checkpoint(const struct locus_checkpoint *checkpoint,
                                                  locus_error *error)
 {
@@ -106,18 +133,12 @@ locus_tokenizer *locus_tokenizer_from_checkpoint(const struct locus_checkpoint *
         locus_fail_memory(error, sizeof *tokenizer);
         return NULL;
     }
-    const unsigned user = 1u << LOCUS_TOKEN_USER;
-    const unsigned special = user | 1u << LOCUS_TOKEN_CONTROL | 1u << LOCUS_TOKEN_UNKNOWN;
-    const struct locus_vocabulary *vocabulary = &tokenizer->vocabulary;
-    if (create_kind(tokenizer, checkpoint, error) ||
-        locus_matcher_create(&tokenizer->user, vocabulary, user, error) ||
-        locus_matcher_create(&tokenizer->special, vocabulary, special, error)) {
+    if (locus_keys_check(checkpoint, error) || create_kind(tokenizer, checkpoint, error) ||
+        read_marks(tokenizer, checkpoint, error) ||
+        !(tokenizer->added = locus_added_create(&tokenizer->vocabulary, checkpoint, error))) {
         locus_tokenizer_free(tokenizer);
         return NULL;
     }
-    tokenizer->add_begin =
-        read_flag(checkpoint, "tokenizer.ggml.add_bos_token", tokenizer->add_begin) &&
-        vocabulary->bos >= 0;
     return tokenizer;
 }
 
@@ -129,8 +150,7 @@ locus_tokenizer *locus_tokenizer_create(const locus_model *model, locus_error *e
 void locus_tokenizer_free(locus_tokenizer *tokenizer)
 {
     if (!tokenizer) return;
-    locus_matcher_free(&tokenizer->user);
-    locus_matcher_free(&tokenizer->special);
+    locus_added_free(tokenizer->added);
     locus_bpe_free(tokenizer->bpe);
     locus_sentencepiece_free(tokenizer->sentencepiece);
     locus_vocabulary_free(&tokenizer->vocabulary);
@@ -147,46 +167,127 @@ int locus_tokenizer_n_tokens(const locus_tokenizer *tokenizer)
     return tokenizer->vocabulary.n_tokens;
 }
 
-/* Whether a text that follows this token (-1: none) begins with a space of its own, added when it
- * is encoded and dropped when it is decoded. */
-static bool has_prefix(const locus_tokenizer *tokenizer, int32_t previous)
+int32_t locus_tokenizer_begin(const locus_tokenizer *tokenizer)
 {
-    return tokenizer->space_prefix && (previous < 0 || previous == tokenizer->vocabulary.bos);
+    return tokenizer->begin;
 }
 
-/* Adds the tokens of a stretch of text without special tokens. */
-static enum locus_status encode_plain(const locus_tokenizer *tokenizer, const char *text,
-                                      size_t n_bytes, struct locus_ids *ids, locus_error *error)
+int32_t locus_tokenizer_end(const locus_tokenizer *tokenizer)
 {
-    if (tokenizer->bpe) return locus_bpe_encode(tokenizer->bpe, text, n_bytes, ids, error);
-    if (tokenizer->sentencepiece) {
-        int32_t previous = ids->length ? ids->values[ids->length - 1] : -1;
-        return locus_sentencepiece_encode(tokenizer->sentencepiece, text, n_bytes,
-                                          has_prefix(tokenizer, previous), ids, error);
-    }
+    return tokenizer->end;
+}
+
+const char *locus_tokenizer_assumed(const locus_tokenizer *tokenizer)
+{
+    return tokenizer->bpe ? locus_bpe_assumed(tokenizer->bpe) : NULL;
+}
+
+/* ---- text to tokens ----------------------------------------------------------------------- */
+
+struct encoder {
+    const locus_tokenizer *tokenizer;
+    char *copy; /* of the text, with room for a space before it; NULL where none is put */
+    struct locus_ids ids;
+    bool begun;   /* something of the text itself is encoded */
+    int32_t last; /* the added token that the text so far ends with, or -1 */
+};
+
+static bool is_type(const locus_tokenizer *tokenizer, int32_t id, enum locus_token_type type)
+{
+    return id >= 0 && id < tokenizer->vocabulary.n_tokens &&
+           tokenizer->vocabulary.types[id] == type;
+}
+
+/* Byte-level BPE with a space before a stretch that doesn't begin with one. */
+static enum locus_status encode_spaced(struct encoder *encoder, const char *text, size_t n_bytes,
+                                       locus_error *error)
+{
+    char *spaced = malloc(n_bytes + 1);
+    if (!spaced) return locus_fail_memory(error, n_bytes + 1);
+    spaced[0] = ' ';
+    memcpy(spaced + 1, text, n_bytes);
+    enum locus_status status =
+        locus_bpe_encode(encoder->tokenizer->bpe, spaced, n_bytes + 1, &encoder->ids, error);
+    free(spaced);
+    return status;
+}
+
+/* Adds the tokens of a stretch of text without added ones. */
+static enum locus_status encode_plain(struct encoder *encoder, const char *text, size_t n_bytes,
+                                      locus_error *error)
+{
+    const locus_tokenizer *tokenizer = encoder->tokenizer;
+    if (n_bytes == 0) return LOCUS_OK;
+    encoder->begun = true;
+    encoder->last = -1;
+    if (tokenizer->sentencepiece)
+        return locus_sentencepiece_encode(tokenizer->sentencepiece, text, n_bytes, &encoder->ids,
+                                          error);
+    if (tokenizer->bpe && tokenizer->space_prefix && *text != ' ')
+        return encode_spaced(encoder, text, n_bytes, error);
+    if (tokenizer->bpe)
+        return locus_bpe_encode(tokenizer->bpe, text, n_bytes, &encoder->ids, error);
     for (size_t i = 0; i < n_bytes; i++)
-        locus_ids_add(ids, (unsigned char)text[i]);
+        locus_ids_add(&encoder->ids, (unsigned char)text[i]);
     return LOCUS_OK;
 }
 
-static enum locus_status encode(const locus_tokenizer *tokenizer, const char *text, size_t n_bytes,
-                                const struct locus_matcher *matcher, struct locus_ids *ids,
-                                locus_error *error)
+/* Adds a token of the text's own; the begin-of-text token that was put stands for one that the text
+ * begins with. */
+static void add_own(struct encoder *encoder, int32_t id, bool begins)
 {
-    size_t start = 0;
-    for (size_t at = 0; at < n_bytes && matcher->n_entries > 0;) {
-        int32_t id;
-        size_t length = locus_matcher_find(matcher, text + at, n_bytes - at, &id);
-        if (length > 0) {
-            enum locus_status status =
-                encode_plain(tokenizer, text + start, at - start, ids, error);
-            if (status) return status;
-            locus_ids_add(ids, id);
-            start = at + length;
-        }
-        at += length ? length : 1;
+    if (encoder->begun || !begins || id != encoder->tokenizer->begin)
+        locus_ids_add(&encoder->ids, id);
+    encoder->begun = true;
+    encoder->last = id;
+}
+
+/* Encodes a text. A space that is put before a part of it stands in the copy: before the text, or
+ * over the last byte of the control token there; user-defined tokens are looked for with it, and it
+ * is nothing by itself. */
+static enum locus_status encode(struct encoder *encoder, const char *text, size_t n_bytes,
+                                unsigned flags, locus_error *error)
+{
+    const locus_tokenizer *tokenizer = encoder->tokenizer;
+    bool special = flags & LOCUS_TEXT_SPECIAL, spaced = encoder->copy;
+    size_t from = 0, at = 0;
+    struct locus_added_match match;
+    enum locus_status status = LOCUS_OK;
+    while (!status &&
+           locus_added_next(tokenizer->added, special, text, n_bytes, from, at, &match)) {
+        bool user = is_type(tokenizer, match.id, LOCUS_TOKEN_USER);
+        size_t n = match.start > from ? match.start - from : 0;
+        if (n > 1 || !spaced || user) status = encode_plain(encoder, text + from, n, error);
+        add_own(encoder, match.id, flags & LOCUS_TEXT_BEGIN);
+        from = match.end;
+        at = match.next;
+        spaced = encoder->copy && is_type(tokenizer, match.id, LOCUS_TOKEN_CONTROL);
+        if (spaced) encoder->copy[at = --from] = ' ';
     }
-    return encode_plain(tokenizer, text + start, n_bytes - start, ids, error);
+    if (status || n_bytes - from <= (spaced ? 1 : 0)) return status;
+    return encode_plain(encoder, text + from, n_bytes - from, error);
+}
+
+static enum locus_status encode_marked(struct encoder *encoder, const char *text, size_t n_bytes,
+                                       unsigned flags, locus_error *error)
+{
+    const locus_tokenizer *tokenizer = encoder->tokenizer;
+    if (tokenizer->sentencepiece && tokenizer->space_prefix) {
+        if (!(encoder->copy = malloc(n_bytes + 1))) return locus_fail_memory(error, n_bytes + 1);
+        encoder->copy[0] = ' ';
+        if (n_bytes) memcpy(encoder->copy + 1, text, n_bytes);
+        text = encoder->copy;
+        n_bytes++;
+    }
+    if (flags & LOCUS_TEXT_BEGIN && tokenizer->begin >= 0)
+        locus_ids_add(&encoder->ids, tokenizer->begin);
+    enum locus_status status = encode(encoder, text, n_bytes, flags, error);
+    if (!status && flags & LOCUS_TEXT_END && tokenizer->end >= 0 && encoder->last != tokenizer->end)
+        locus_ids_add(&encoder->ids, tokenizer->end);
+    if (!status && encoder->ids.failed)
+        status = locus_fail_memory(error, n_bytes * sizeof *encoder->ids.values);
+    free(encoder->copy);
+    return status;
 }
 
 enum locus_status locus_encode(const locus_tokenizer *tokenizer, const char *text, size_t n_bytes,
@@ -200,20 +301,26 @@ enum locus_status locus_encode(const locus_tokenizer *tokenizer, const char *tex
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "a text of %zu bytes, at most %d can be encoded at once", n_bytes,
                           INT32_MAX - 1);
-    struct locus_ids ids = {0};
-    const struct locus_matcher *matcher =
-        flags & LOCUS_TEXT_SPECIAL ? &tokenizer->special : &tokenizer->user;
-    if (flags & LOCUS_TEXT_BEGIN && tokenizer->add_begin)
-        locus_ids_add(&ids, tokenizer->vocabulary.bos);
-    enum locus_status status = encode(tokenizer, text, n_bytes, matcher, &ids, error);
-    if (!status && ids.failed) status = locus_fail_memory(error, n_bytes * sizeof *ids.values);
-    if (status || ids.length == 0) {
-        free(ids.values);
+    struct encoder encoder = {.tokenizer = tokenizer, .last = -1};
+    enum locus_status status = encode_marked(&encoder, text, n_bytes, flags, error);
+    if (status || encoder.ids.length == 0) {
+        free(encoder.ids.values);
         return status;
     }
-    *tokens = ids.values;
-    *n_tokens = ids.length;
+    *tokens = encoder.ids.values;
+    *n_tokens = encoder.ids.length;
     return LOCUS_OK;
+}
+
+/* ---- tokens to text ----------------------------------------------------------------------- */
+
+/* Whether what follows this token (-1: none) begins with a space of its own, added when it was
+ * encoded and dropped when it is decoded. */
+static bool has_prefix(const locus_tokenizer *tokenizer, int32_t previous)
+{
+    if (!tokenizer->space_prefix) return false;
+    if (previous < 0 || previous == tokenizer->vocabulary.bos) return true;
+    return tokenizer->sentencepiece && is_type(tokenizer, previous, LOCUS_TOKEN_CONTROL);
 }
 
 const char *locus_token_piece(const locus_tokenizer *tokenizer, int32_t previous, int32_t token,
@@ -226,8 +333,9 @@ const char *locus_token_piece(const locus_tokenizer *tokenizer, int32_t previous
     bool special = type == LOCUS_TOKEN_CONTROL || type == LOCUS_TOKEN_UNKNOWN;
     if (special && !(flags & LOCUS_TEXT_SPECIAL)) return "";
     const char *piece = locus_vocabulary_piece(vocabulary, token, n_bytes);
-    bool drop = *n_bytes > 0 && *piece == ' ' && !special && type != LOCUS_TOKEN_USER &&
-                has_prefix(tokenizer, previous);
+    /* Byte-level BPE matches a user-defined token before a space is put. */
+    bool own = special || (tokenizer->bpe && type == LOCUS_TOKEN_USER);
+    bool drop = *n_bytes > 0 && *piece == ' ' && !own && has_prefix(tokenizer, previous);
     *n_bytes -= drop;
     return piece + drop;
 }

@@ -14,7 +14,7 @@ struct locus_words *locus_words_create(const struct locus_checkpoint *checkpoint
                                        locus_error *error);
 void locus_words_free(struct locus_words *words);
 
-/* Whether a word that is a token is never merged up from bytes. */
+/* Whether a word that is a token is never merged up from bytes, unless the file says otherwise. */
 bool locus_words_whole(const struct locus_words *words);
 
 /* Whether a text begins with begin-of-text unless tokenizer.ggml.add_bos_token says otherwise. */
