@@ -121,11 +121,11 @@ static bool within_word(const struct locus_added *added, const char *text, size_
 }
 
 bool locus_added_next(const struct locus_added *added, bool special, const char *text,
-                      size_t n_bytes, size_t from, size_t at, struct locus_added_match *match)
+                      size_t n_bytes, size_t from, struct locus_added_match *match)
 {
     const struct locus_matcher *matcher = special ? &added->special : &added->user;
     if (matcher->n_entries == 0) return false;
-    for (size_t length; at < n_bytes; at += length ? length : 1) {
+    for (size_t at = from, length; at < n_bytes; at += length ? length : 1) {
         int32_t id;
         length = locus_matcher_find(matcher, text + at, n_bytes - at, &id);
         if (length == 0) continue;
@@ -140,7 +140,7 @@ bool locus_added_next(const struct locus_added *added, bool special, const char 
                (blank = locus_utf8_character(text + end, n_bytes - end)) > 0 &&
                is_blank(locus_utf8_code(text + end, (int)blank)))
             end += blank;
-        *match = (struct locus_added_match){start, end, at + length, id};
+        *match = (struct locus_added_match){start, end, id};
         return true;
     }
     return false;

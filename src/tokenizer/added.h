@@ -16,14 +16,12 @@ void locus_added_free(struct locus_added *added);
 /* A token in a text, with the blanks that it takes along. */
 struct locus_added_match {
     size_t start, end; /* bytes of the text */
-    size_t next;       /* where the search goes on: the token's own end */
     int32_t id;
 };
 
-/* The first one that begins at `at` or after it; false: there is none. Of several that begin at one
- * place the longest; blanks before `from` are another's. Without `special` only user-defined ones
- * count. */
+/* The first one that begins at `from` or after it, whose blanks do too; false: there is none. Of
+ * several that begin at one place the longest. Without `special` only user-defined ones count. */
 bool locus_added_next(const struct locus_added *added, bool special, const char *text,
-                      size_t n_bytes, size_t from, size_t at, struct locus_added_match *match);
+                      size_t n_bytes, size_t from, struct locus_added_match *match);
 
 #endif

@@ -164,7 +164,8 @@ struct locus_bpe *locus_bpe_create(const struct locus_vocabulary *vocabulary,
         return NULL;
     }
     bpe->vocabulary = vocabulary;
-    unsigned types = 1u << LOCUS_TOKEN_NORMAL | 1u << LOCUS_TOKEN_BYTE;
+    /* A user-defined token may be a byte's, or what merges make, where it isn't cut out whole. */
+    unsigned types = 1u << LOCUS_TOKEN_NORMAL | 1u << LOCUS_TOKEN_BYTE | 1u << LOCUS_TOKEN_USER;
     bpe->words = locus_words_create(checkpoint, error);
     if (!bpe->words || locus_piece_map_create(&bpe->pieces, vocabulary, types, error) ||
         read_rules(bpe, checkpoint, error) || read_whole(bpe, checkpoint, error)) {
@@ -210,9 +211,8 @@ static enum locus_status encode_word(void *context, const char *word, size_t n_b
     const struct locus_bpe *bpe = encoding->bpe;
     struct locus_merge *merge = &encoding->merge;
     int32_t whole = -1;
-    if (locus_words_whole(bpe->words))
-        whole = locus_piece_map_find(&bpe->pieces, word, n_bytes, NULL);
-    if (whole >= 0) {
+    if (bpe->whole) whole = locus_piece_map_find(&bpe->pieces, word, n_bytes, NULL);
+    if (whole >= 0 && bpe->vocabulary->types[whole] != LOCUS_TOKEN_USER) {
         locus_ids_add(encoding->ids, whole);
         return LOCUS_OK;
     }
