@@ -18,6 +18,7 @@
 #include "cli/prompt.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
+#include "tokenizer/tokenizer.h"
 
 static bool fail(struct locus_generate *run, const locus_error *error)
 {
@@ -66,6 +67,8 @@ static bool open_model(struct locus_generate *run)
     run->info = locus_model_info_get(run->model);
     run->tokenizer = locus_tokenizer_create(run->model, &error);
     if (!run->tokenizer) return fail(run, &error);
+    locus_model_file_note(run->model_path, locus_tokenizer_assumed(run->tokenizer),
+                          run->options->common.quiet);
     run->load_seconds = locus_now() - start;
     return true;
 }

@@ -67,6 +67,9 @@ static int look(struct inspection *inspection)
     if (locus_checkpoint_has(inspection->checkpoint, "tokenizer.ggml.model") &&
         !(inspection->tokenizer = locus_tokenizer_create(inspection->model, &error)))
         return locus_talk_error("%s", error.message);
+    if (inspection->tokenizer)
+        locus_model_file_note(inspection->path, locus_tokenizer_assumed(inspection->tokenizer),
+                              inspection->options->common.quiet);
     return resolve_position(inspection);
 }
 

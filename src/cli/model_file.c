@@ -63,3 +63,8 @@ char *locus_model_file(const struct locus_common *common, int *status)
     free(installed);
     return NULL;
 }
+
+void locus_model_file_note(const char *path, const char *assumed, bool quiet)
+{
+    if (assumed && !quiet) locus_talk_note("note: %s: %s", path, assumed);
+}

@@ -9,4 +9,7 @@
  * having been said. */
 char *locus_model_file(const struct locus_common *common, int *status);
 
+/* Notes what was assumed where that file is silent (NULL: nothing); not if `quiet`. */
+void locus_model_file_note(const char *path, const char *assumed, bool quiet);
+
 #endif

@@ -424,8 +424,10 @@ static int run(void *values, int n_operands, char **operands)
     plot.model = locus_model_open(path, &error);
     if (!plot.model)
         status = fail(&error);
-    else if ((status = locus_plot_text_read(&plot.text, plot.model, plot.options->prompt)) < 0)
+    else if ((status = locus_plot_text_read(&plot.text, plot.model, plot.options->prompt)) < 0) {
+        locus_model_file_note(path, plot.text.assumed, plot.options->common.quiet);
         status = kinds[kind].draw(&plot);
+    }
     locus_plot_text_free(&plot.text);
     locus_scheme_probe_close(&plot.probe);
     locus_model_free(plot.model);

@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
+#include "tokenizer/tokenizer.h"
 
 static int fail_memory(void)
 {
@@ -56,6 +57,7 @@ int locus_plot_text_read(struct locus_plot_text *text, const locus_model *model,
     locus_error error;
     locus_tokenizer *tokenizer = locus_tokenizer_create(model, &error);
     if (!tokenizer) return locus_talk_refusal("plot", &error);
+    text->assumed = locus_tokenizer_assumed(tokenizer);
     size_t n = 0;
     int status;
     if (locus_encode(tokenizer, prompt, strlen(prompt), LOCUS_TEXT_BEGIN, &text->tokens, &n,

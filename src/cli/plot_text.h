@@ -12,6 +12,7 @@ struct locus_plot_text {
     int32_t *tokens;     /* [n_tokens]; NULL: there is no text */
     const char **pieces; /* [n_tokens]: control characters escaped, spaces alone in quotes */
     int n_tokens;
+    const char *assumed; /* locus_tokenizer_assumed */
 };
 
 /* The tokens of a prompt (NULL: no text). Returns -1 to go on, or the exit status; release in any

@@ -13,6 +13,7 @@
 #include "cli/prompt.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
+#include "tokenizer/tokenizer.h"
 
 static const char *last_part(const char *path)
 {
@@ -33,7 +34,10 @@ int locus_subject_open(struct locus_subject *subject, const struct locus_common 
     if (!subject->model) return locus_talk_error("%s", error.message);
     subject->info = locus_model_info_get(subject->model);
     subject->tokenizer = locus_tokenizer_create(subject->model, &error);
-    return subject->tokenizer ? -1 : locus_talk_error("%s", error.message);
+    if (!subject->tokenizer) return locus_talk_error("%s", error.message);
+    locus_model_file_note(subject->path, locus_tokenizer_assumed(subject->tokenizer),
+                          common->quiet);
+    return -1;
 }
 
 int locus_subject_hash(struct locus_subject *subject)

@@ -34,8 +34,11 @@ static int open_source(struct source *source, const struct locus_common *common)
     locus_error error;
     if (!(source->path = locus_model_file(common, &status))) return status;
     if ((source->checkpoint = locus_checkpoint_open(source->path, &error)) &&
-        (source->tokenizer = locus_tokenizer_from_checkpoint(source->checkpoint, &error)))
+        (source->tokenizer = locus_tokenizer_from_checkpoint(source->checkpoint, &error))) {
+        locus_model_file_note(source->path, locus_tokenizer_assumed(source->tokenizer),
+                              common->quiet);
         return -1;
+    }
     return locus_talk_error("%s", error.message);
 }
 
