@@ -106,6 +106,111 @@ static void text_for_scores(struct variant *variant)
     text(variant, "tokenizer.ggml.scores", "1");
 }
 
+/* ---- keys that a tokenizer must not pass over ---------------------------------------------- */
+
+static void flag(struct variant *variant, const char *key)
+{
+    locus_writer_bool(variant_writer(variant), key, true);
+}
+
+static void ids(struct variant *variant, const char *key, int32_t id)
+{
+    locus_writer_i32s(variant_writer(variant), key, (const int32_t[]){0, id}, 2);
+}
+
+static void begin_without_token(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.bos_token_id");
+    flag(variant, "tokenizer.ggml.add_bos_token");
+}
+
+static void end_without_token(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.eos_token_id");
+    flag(variant, "tokenizer.ggml.add_eos_token");
+}
+
+static void number_for_begin(struct variant *variant)
+{
+    locus_writer_u32(variant_writer(variant), "tokenizer.ggml.add_bos_token", 1);
+}
+
+static void text_for_end(struct variant *variant)
+{
+    text(variant, "tokenizer.ggml.add_eos_token", "true");
+}
+
+static void number_for_a_space(struct variant *variant)
+{
+    locus_writer_u32(variant_writer(variant), "tokenizer.ggml.add_space_prefix", 1);
+}
+
+static void space_before(struct variant *variant)
+{
+    flag(variant, "tokenizer.ggml.add_space_prefix");
+}
+
+static void no_merges_used(struct variant *variant)
+{
+    flag(variant, "locus.tokenizer.ignore_merges");
+}
+
+static void number_for_no_merges(struct variant *variant)
+{
+    locus_writer_u32(variant_writer(variant), "locus.tokenizer.ignore_merges", 1);
+}
+
+static void far_lstrip(struct variant *variant)
+{
+    ids(variant, "locus.tokenizer.lstrip", 282);
+}
+
+static void negative_rstrip(struct variant *variant)
+{
+    ids(variant, "locus.tokenizer.rstrip", -1);
+}
+
+static void half_a_single_word(struct variant *variant)
+{
+    locus_writer_f32s(variant_writer(variant), "locus.tokenizer.single_word", (const float[]){0.5F},
+                      1);
+}
+
+static void text_for_lstrip(struct variant *variant)
+{
+    text(variant, "locus.tokenizer.lstrip", "all");
+}
+
+static void unknown_own_key(struct variant *variant)
+{
+    flag(variant, "locus.tokenizer.normalized");
+}
+
+static void fewer_blanks(struct variant *variant)
+{
+    flag(variant, "tokenizer.ggml.remove_extra_whitespaces");
+}
+
+static void separator(struct variant *variant)
+{
+    flag(variant, "tokenizer.ggml.add_sep_token");
+}
+
+static void lower_case(struct variant *variant)
+{
+    flag(variant, "tokenizer.ggml.normalizer.lowercase");
+}
+
+static void no_accents(struct variant *variant)
+{
+    flag(variant, "tokenizer.ggml.normalizer.strip_accents");
+}
+
+static void other_characters(struct variant *variant)
+{
+    ids(variant, "tokenizer.ggml.precompiled_charsmap", 1);
+}
+
 enum kind { BPE, SENTENCEPIECE, BYTES };
 
 static const char *vocabulary(enum kind kind)
@@ -122,7 +227,7 @@ static const struct refusal {
     {BPE, no_model, {"holds no tokenizer", "tokenizer.ggml.model is absent"}},
     {BPE, other_model, {"tokenizer.ggml.model is \"bert\"", "expected gpt2, llama or bytes"}},
     {BPE, number_for_a_model, {"tokenizer.ggml.model is not a string"}},
-    {BPE, other_pattern, {"unknown tokenizer.ggml.pre \"gpt-5\"", "known are gpt-2"}},
+    {BPE, other_pattern, {"unknown tokenizer.ggml.pre \"gpt-5\"", "nearest known is \"gpt-2\""}},
     {BPE, number_for_a_pattern, {"tokenizer.ggml.pre is not a string"}},
     {BPE, no_merges, {"tokenizer.ggml.merges is absent", "expected strings"}},
     {BPE, numbers_for_merges, {"tokenizer.ggml.merges is something else", "expected strings"}},
@@ -135,8 +240,30 @@ static const struct refusal {
     {SENTENCEPIECE, no_tokens, {"tokenizer.ggml.tokens is absent", "expected strings"}},
     {SENTENCEPIECE, empty_tokens, {"tokenizer.ggml.tokens is empty"}},
     {SENTENCEPIECE, no_scores, {"tokenizer.ggml.scores is absent", "expected numbers"}},
-    {SENTENCEPIECE, few_scores, {"tokenizer.ggml.scores has 1 entries", "expected 282"}},
+    {SENTENCEPIECE, few_scores, {"tokenizer.ggml.scores has 1 entries", "expected 284"}},
     {SENTENCEPIECE, text_for_scores, {"tokenizer.ggml.scores is something else"}},
+    {BPE, begin_without_token, {"add_bos_token is true", "tokenizer.ggml.bos_token_id is absent"}},
+    {BPE, end_without_token, {"add_eos_token is true", "tokenizer.ggml.eos_token_id is absent"}},
+    {SENTENCEPIECE, begin_without_token, {"add_bos_token is true", "bos_token_id is absent"}},
+    {BYTES, end_without_token, {"add_eos_token is true", "eos_token_id is absent"}},
+    {BPE, number_for_begin, {"tokenizer.ggml.add_bos_token is not true or false"}},
+    {SENTENCEPIECE, text_for_end, {"tokenizer.ggml.add_eos_token is not true or false"}},
+    {BPE, number_for_a_space, {"tokenizer.ggml.add_space_prefix is not true or false"}},
+    {SENTENCEPIECE, number_for_a_space, {"add_space_prefix is not true or false"}},
+    {BYTES, space_before, {"add_space_prefix is true", "bytes have no space"}},
+    {SENTENCEPIECE, no_merges_used, {"ignore_merges is true", "only byte-level BPE"}},
+    {BYTES, no_merges_used, {"ignore_merges is true", "only byte-level BPE"}},
+    {BPE, number_for_no_merges, {"locus.tokenizer.ignore_merges is not true or false"}},
+    {BPE, far_lstrip, {"locus.tokenizer.lstrip[1] is 282", "expected 0 to 281"}},
+    {SENTENCEPIECE, negative_rstrip, {"locus.tokenizer.rstrip[1] is -1", "expected 0 to 283"}},
+    {BPE, half_a_single_word, {"locus.tokenizer.single_word[0] is 0.5", "expected 0 to 281"}},
+    {BPE, text_for_lstrip, {"locus.tokenizer.lstrip is not an array of token ids"}},
+    {BPE, unknown_own_key, {"unknown locus.tokenizer.normalized", "expected ignore_merges"}},
+    {SENTENCEPIECE, fewer_blanks, {"tokenizer.ggml.remove_extra_whitespaces is true"}},
+    {BPE, separator, {"tokenizer.ggml.add_sep_token is true"}},
+    {BPE, lower_case, {"tokenizer.ggml.normalizer.lowercase is true"}},
+    {BYTES, no_accents, {"tokenizer.ggml.normalizer.strip_accents is true"}},
+    {SENTENCEPIECE, other_characters, {"tokenizer.ggml.precompiled_charsmap is set"}},
     {BYTES, empty_tokens, {"has 0 entries", "expected at least 256"}},
     {BYTES, far_end, {"eos_token_id is 100000", "expected 0 to 256"}},
 };
@@ -165,7 +292,7 @@ START_TEST(tokenizer_says_what_it_is)
     static const struct {
         const char *kind;
         int n_tokens;
-    } wanted[] = {{"byte-level BPE", 282}, {"SentencePiece BPE", 282}, {"bytes", 257}};
+    } wanted[] = {{"byte-level BPE", 282}, {"SentencePiece BPE", 284}, {"bytes", 257}};
     for (int i = 0; i < 3; i++) {
         locus_error error = {0};
         struct locus_checkpoint *checkpoint =
@@ -195,14 +322,39 @@ START_TEST(vocabulary_without_types_has_its_special_tokens)
     ck_assert_int_eq(
         locus_encode(tokenizer, "</s>\xFF", 5, LOCUS_TEXT_SPECIAL, &tokens, &n_tokens, &error),
         LOCUS_OK);
-    ck_assert_uint_eq(n_tokens, 2);
+    ck_assert_uint_eq(n_tokens, 3);
     ck_assert_int_eq(tokens[0], 2);
-    ck_assert_int_eq(tokens[1], 3 + 0xFF);
-    const char *piece = locus_token_piece(tokenizer, 2, tokens[1], 0, &n_bytes);
+    ck_assert_int_eq(tokens[1], 3 + 256); /* the space before what follows */
+    ck_assert_int_eq(tokens[2], 3 + 0xFF);
+    const char *piece = locus_token_piece(tokenizer, tokens[1], tokens[2], 0, &n_bytes);
     ck_assert(n_bytes == 1 && *piece == '\xFF');
     locus_token_piece(tokenizer, -1, 1, 0, &n_bytes);
     ck_assert_uint_eq(n_bytes, 0);
     free(tokens);
+    locus_tokenizer_free(tokenizer);
+    locus_checkpoint_free(checkpoint);
+}
+END_TEST
+
+/* Keys that say what is done anyway, and those that no text's tokens depend on. */
+START_TEST(keys_without_effect_are_not_refused)
+{
+    locus_error error = {0};
+    struct variant *variant = variant_begin(vocabulary_sentencepiece(1));
+    struct locus_checkpoint_writer *writer = variant_writer(variant);
+    static const char *const off[] = {
+        "tokenizer.ggml.remove_extra_whitespaces", "tokenizer.ggml.add_sep_token",
+        "tokenizer.ggml.normalizer.lowercase", "locus.tokenizer.ignore_merges"};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        locus_writer_bool(writer, off[i], false);
+    locus_writer_i32s(writer, "tokenizer.ggml.precompiled_charsmap", NULL, 0);
+    locus_writer_i32s(writer, "locus.tokenizer.lstrip", NULL, 0);
+    locus_writer_u32(writer, "tokenizer.ggml.padding_token_id", 0);
+    text(variant, "tokenizer.chat_template", "{{ messages }}");
+    struct locus_checkpoint *checkpoint = locus_checkpoint_open(variant_finish(variant), &error);
+    locus_tokenizer *tokenizer = locus_tokenizer_from_checkpoint(checkpoint, &error);
+    ck_assert_msg(tokenizer != NULL, "%s", error.message);
+    ck_assert_ptr_null(locus_tokenizer_assumed(tokenizer));
     locus_tokenizer_free(tokenizer);
     locus_checkpoint_free(checkpoint);
 }
@@ -216,6 +368,7 @@ int main(void)
                         sizeof refusals / sizeof *refusals);
     tcase_add_test(tests, tokenizer_says_what_it_is);
     tcase_add_test(tests, vocabulary_without_types_has_its_special_tokens);
+    tcase_add_test(tests, keys_without_effect_are_not_refused);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

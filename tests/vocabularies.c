@@ -1,6 +1,7 @@
 /* Small vocabularies of our own: see vocabularies.h. */
 #include "vocabularies.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,35 @@ static void add_spelled(struct list *list, const char *left, const char *right)
     locus_buffer_free(&text);
 }
 
-const char *vocabulary_bpe(const char *pre)
+/* Tokens of vocabulary_added, with what is said of them. */
+static const struct {
+    const char *text;
+    int type, lstrip, rstrip, single_word;
+} added[] = {
+    {"<m>", CONTROL, 1, 0, 0},
+    {"<r>", CONTROL, 0, 1, 0},
+    {"<b>", CONTROL, 1, 1, 0},
+    {"dog", USER, 0, 0, 1},
+};
+enum { N_ADDED = sizeof added / sizeof *added };
+
+static void add_added(struct list *list, struct locus_checkpoint_writer *writer)
+{
+    int32_t ids[3][N_ADDED];
+    size_t n[3] = {0};
+    static const char *const keys[] = {"locus.tokenizer.lstrip", "locus.tokenizer.rstrip",
+                                       "locus.tokenizer.single_word"};
+    for (size_t i = 0; i < N_ADDED; i++) {
+        const int flags[] = {added[i].lstrip, added[i].rstrip, added[i].single_word};
+        for (int k = 0; k < 3; k++)
+            if (flags[k]) ids[k][n[k]++] = list->n;
+        add(list, added[i].text, strlen(added[i].text), added[i].type, 0);
+    }
+    for (int k = 0; k < 3; k++)
+        locus_writer_i32s(writer, keys[k], ids[k], n[k]);
+}
+
+static const char *write_bpe(const char *pre, bool more)
 {
     struct list list = {.n = 0};
     struct locus_buffer lines[64] = {{0}};
@@ -114,9 +143,20 @@ const char *vocabulary_bpe(const char *pre)
     locus_writer_u32(writer, "tokenizer.ggml.eos_token_id", (uint32_t)list.n);
     add(&list, "<|endoftext|>", 13, CONTROL, 0);
     add(&list, "<think>", 7, USER, 0);
+    if (more) add_added(&list, writer);
     for (size_t i = 0; i < vocabulary_n_merges; i++)
         locus_buffer_free(&lines[i]);
     return finish(writer, &list);
+}
+
+const char *vocabulary_bpe(const char *pre)
+{
+    return write_bpe(pre, false);
+}
+
+const char *vocabulary_added(void)
+{
+    return write_bpe("gpt-2", true);
 }
 
 /* ---- SentencePiece and bytes --------------------------------------------------------------- */
@@ -166,6 +206,8 @@ const char *vocabulary_sentencepiece(int bytes)
         add(&list, text.bytes, text.length, NORMAL, vocabulary_pieces[i].score);
         locus_buffer_free(&text);
     }
+    add(&list, "<sep>", 5, USER, 0);
+    add(&list, "\xE2\x96\x81q", 4, USER, 0);
     struct locus_checkpoint_writer *writer = begin("llama");
     locus_writer_f32s(writer, "tokenizer.ggml.scores", list.scores, (size_t)list.n);
     locus_writer_u32(writer, "tokenizer.ggml.bos_token_id", 1);

@@ -18,6 +18,10 @@ extern const size_t vocabulary_n_merges;
 const char *vocabulary_bpe(const char *pre);
 enum { VOCABULARY_FIRST_MERGE = 256 };
 
+/* vocabulary_bpe("gpt-2") with "<m>" (lstrip), "<r>" (rstrip), "<b>" (both) after that, which are
+ * special, and user-defined "dog" (single_word). */
+const char *vocabulary_added(void);
+
 struct scored_piece {
     const char *text; /* with plain spaces */
     float score;
@@ -26,7 +30,8 @@ struct scored_piece {
 extern const struct scored_piece vocabulary_pieces[];
 extern const size_t vocabulary_n_pieces;
 
-/* SentencePiece: <unk>, <s>, </s>, 256 bytes (none without `bytes`), vocabulary_pieces. */
+/* SentencePiece: <unk>, <s>, </s>, 256 bytes (none without `bytes`), vocabulary_pieces, and
+ * user-defined "<sep>" and " q". */
 const char *vocabulary_sentencepiece(int bytes);
 
 /* Raw bytes, and "<|endoftext|>" as 256. */

@@ -45,14 +45,23 @@ enum locus_status locus_key_ids(const struct locus_checkpoint *checkpoint, const
 
 /* ---- keys that are refused ---------------------------------------------------------------- */
 
-/* What is set to true, and what then happens to a text. */
+enum locus_status locus_key_refuse(const struct locus_checkpoint *checkpoint, const char *key,
+                                   const char *why, locus_error *error)
+{
+    bool set = false;
+    enum locus_status status = locus_key_flag(checkpoint, key, &set, error);
+    if (status || !set) return status;
+    return locus_fail(error, LOCUS_ERROR_UNSUPPORTED, "%s: %s is true: %s",
+                      locus_checkpoint_path(checkpoint), key, why);
+}
+
 static const struct {
-    const char *key, *does;
-} refused_flags[] = {
-    {"tokenizer.ggml.remove_extra_whitespaces", "blanks are dropped from a text"},
-    {"tokenizer.ggml.add_sep_token", "a separator is put after a text"},
-    {"tokenizer.ggml.normalizer.lowercase", "a text is put into lower case"},
-    {"tokenizer.ggml.normalizer.strip_accents", "accents are dropped from a text"},
+    const char *key, *why;
+} refused[] = {
+    {"tokenizer.ggml.remove_extra_whitespaces", "blanks of a text are not dropped here"},
+    {"tokenizer.ggml.add_sep_token", "no separator is put after a text here"},
+    {"tokenizer.ggml.normalizer.lowercase", "texts are not put into lower case here"},
+    {"tokenizer.ggml.normalizer.strip_accents", "accents of a text are not dropped here"},
 };
 
 /* A table of characters that are replaced in a text; SentencePiece's identity is an empty one. */
@@ -69,8 +78,7 @@ static enum locus_status check_charsmap(const struct locus_checkpoint *checkpoin
         count == 0)
         return LOCUS_OK;
     return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-                      "%s: %s is set: characters are replaced in a text before it is encoded, "
-                      "which is not done here",
+                      "%s: %s is set: characters of a text are not replaced here",
                       locus_checkpoint_path(checkpoint), key);
 }
 
@@ -96,14 +104,10 @@ static enum locus_status check_own(const struct locus_checkpoint *checkpoint, lo
 
 enum locus_status locus_keys_check(const struct locus_checkpoint *checkpoint, locus_error *error)
 {
-    for (size_t i = 0; i < sizeof refused_flags / sizeof *refused_flags; i++) {
-        bool set = false;
-        enum locus_status status = locus_key_flag(checkpoint, refused_flags[i].key, &set, error);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        enum locus_status status =
+            locus_key_refuse(checkpoint, refused[i].key, refused[i].why, error);
         if (status) return status;
-        if (set)
-            return locus_fail(
-                error, LOCUS_ERROR_UNSUPPORTED, "%s: %s is true: %s, which is not done here",
-                locus_checkpoint_path(checkpoint), refused_flags[i].key, refused_flags[i].does);
     }
     enum locus_status status = check_charsmap(checkpoint, error);
     return status ? status : check_own(checkpoint, error);

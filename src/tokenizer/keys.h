@@ -13,7 +13,11 @@ enum locus_status locus_key_flag(const struct locus_checkpoint *checkpoint, cons
 enum locus_status locus_key_ids(const struct locus_checkpoint *checkpoint, const char *key,
                                 uint8_t *bits, int n_tokens, uint8_t bit, locus_error *error);
 
-/* Refuses what would change a text's tokens and isn't done here. */
+/* Refuses a boolean that is true; `why` says what is expected instead, or what isn't done. */
+enum locus_status locus_key_refuse(const struct locus_checkpoint *checkpoint, const char *key,
+                                   const char *why, locus_error *error);
+
+/* Refuses what would change a text's tokens and isn't done here, whatever the tokenizer's kind. */
 enum locus_status locus_keys_check(const struct locus_checkpoint *checkpoint, locus_error *error);
 
 #endif

@@ -21,6 +21,8 @@
 #include "tokenizer/vocabulary.h"
 
 #define ADD_SPACE_PREFIX "tokenizer.ggml.add_space_prefix"
+#define IGNORE_MERGES "locus.tokenizer.ignore_merges"
+#define NO_MERGES "only byte-level BPE has merges to ignore"
 
 struct locus_tokenizer {
     struct locus_vocabulary vocabulary;
@@ -58,13 +60,19 @@ static enum locus_status create_sentencepiece(struct locus_tokenizer *tokenizer,
         locus_sentencepiece_create(&tokenizer->vocabulary, checkpoint, error);
     if (!tokenizer->sentencepiece) return LOCUS_ERROR_FORMAT;
     tokenizer->add_begin = tokenizer->space_prefix = true;
+    status = locus_key_refuse(checkpoint, IGNORE_MERGES, NO_MERGES, error);
+    if (status) return status;
     return locus_key_flag(checkpoint, ADD_SPACE_PREFIX, &tokenizer->space_prefix, error);
 }
 
 static enum locus_status create_bytes(struct locus_tokenizer *tokenizer,
                                       const struct locus_checkpoint *checkpoint, locus_error *error)
 {
-    return locus_vocabulary_read_bytes(&tokenizer->vocabulary, checkpoint, error);
+    enum locus_status status = locus_key_refuse(checkpoint, IGNORE_MERGES, NO_MERGES, error);
+    if (!status)
+        status = locus_key_refuse(checkpoint, ADD_SPACE_PREFIX, "bytes have no space before them",
+                                  error);
+    return status ? status : locus_vocabulary_read_bytes(&tokenizer->vocabulary, checkpoint, error);
 }
 
 /* tokenizer.ggml.model, and what it stands for. */
