@@ -172,6 +172,24 @@ check "tokenize without a tokenizer" refuses 1 'no tokenizer' tokenize -m "$tiny
 if [ -f "$root/models/tales.gguf" ]; then
     test_tokenizer "$root/models/tales.gguf"
 fi
+
+# A file that names no pattern of words: what was assumed is said, once.
+if [ -f "$root/models/tales.gguf" ]; then
+    guessed=$folder/guessed.gguf
+    LC_ALL=C sed 's/tokenizer\.ggml\.pre/tokenizer.ggml.prX/' "$root/models/tales.gguf" >"$guessed"
+    printf 'Once upon a time there was' >"$folder/prompt"
+    for command in 'tokenize -p x' 'generate -n 1 -p x' 'perplexity -f @/prompt' inspect \
+        'extrapolate -f @/prompt --lengths 4' 'plot attention --length 2 -p a.b -o @/map.png'; do
+        read -ra words <<<"${command//@/$folder}"
+        run "${words[@]}" -m "$guessed"
+        check "$command says what it assumed" eval \
+            '[ "$(grep -c "note: .*no tokenizer.ggml.pre" "$err")" = 1 ]'
+        run "${words[@]}" -q -m "$guessed"
+        check "$command -q doesn't" eval '! grep -q "tokenizer.ggml.pre" "$err"'
+    done
+    run inspect -m "$root/models/tales.gguf"
+    check "a file that names it says nothing" eval '! grep -q "tokenizer.ggml.pre" "$err"'
+fi
 if [ -n "${LOCUS_TEST_DATA:-}" ]; then
     test_tokenizer "$LOCUS_TEST_DATA/ggml-vocab-gpt-2.gguf"
     test_tokenizer "$LOCUS_TEST_DATA/ggml-vocab-llama-spm.gguf"
