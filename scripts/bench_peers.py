@@ -30,6 +30,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from output import Failure, descriptor, is_regular, write_text
+
 TIMEOUT = 900  # seconds a run
 KINDS = ("prompt", "generation")
 FILE_NAME = re.compile(r"(.+)[-_.](f32|f16|bf16|q8_0|q4_0)", re.IGNORECASE)
@@ -278,7 +280,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--prefix", type=shlex.split, default=[], metavar="COMMAND",
         help='what every program is run by, such as "taskset -c 0,1"',
     )  # fmt: skip
-    p.add_argument("--json", type=Path, metavar="FILE", help="all measurements, too")
+    p.add_argument("--json", type=Path, metavar="FILE", help="all measurements, too (-: alone)")
     return p
 
 
@@ -291,12 +293,13 @@ def gather(args: argparse.Namespace) -> list[Engine]:
 
 
 def write_json(path: Path, everything: list[Measured]) -> bool:
-    """Writes what is measured so far; says so where it can't."""
+    """Writes what is measured; says so where it can't."""
     rows = [asdict(m) | {"model": str(m.model)} for m in everything]
     try:
-        path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        print(f"bench_peers.py: error: {path}: {error.strerror}", file=sys.stderr)
+        write_text(path, json.dumps(rows, indent=1) + "\n")
+    except (OSError, Failure) as error:
+        reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        print(f"bench_peers.py: error: {reason}", file=sys.stderr)
         return False
     return True
 
@@ -314,14 +317,19 @@ def main() -> int:
         parser.error(f"--json {args.json}: expected a file in a folder that exists")
     everything: list[Measured] = []
     failed = False
+    total = len(args.threads) * len(args.models)
+    in_pieces = args.json is not None and is_regular(args.json)  # what is measured so far is kept
+    only_json = args.json is not None and descriptor(args.json) == 1
     for threads in args.threads:
         for model in args.models:
             print(f"{model.name}, {threads} threads ...", file=sys.stderr)
             everything.append(measure_all(engines, model, threads, args))
-            if args.json is not None and not write_json(args.json, everything):
+            due = in_pieces or len(everything) == total
+            if args.json is not None and due and not write_json(args.json, everything):
                 args.json = None
                 failed = True
-        print(table(everything[-len(args.models) :], "locus", args), flush=True)
+        if not only_json:
+            print(table(everything[-len(args.models) :], "locus", args), flush=True)
     return 1 if failed or any(m.error("locus") for m in everything) else 0
 
 

@@ -1,4 +1,4 @@
-"""Writing GGUF checkpoints, and the manners the converters share.
+"""Writing GGUF checkpoints.
 
 A converter turns its input into metadata and a list of `Tensor`s, which are read one at a time
 while `write` streams them to the file; a model larger than memory is no trouble. The file appears
@@ -7,15 +7,18 @@ whole or not at all, and its bytes depend on the arguments only.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
+
+from output import Failure, open_output
 
 try:
     import gguf
     import numpy as np
+    from gguf.gguf_writer import WriterState
 except ImportError as missing:
     sys.exit(f"error: {missing}; scripts/setup.sh python installs what is needed in .venv")
 
@@ -28,10 +31,7 @@ KINDS = {  # name: type of the matrices, bytes an element, general.file_type
     "f16": (gguf.GGMLQuantizationType.F16, 2, 1),
     "bf16": (gguf.GGMLQuantizationType.BF16, 2, 32),
 }
-
-
-class Failure(Exception):
-    """Something is wrong with the input; the message is one line for the user."""
+LARGEST = {"f16": 65520.0, "bf16": 2.0**128 - 2.0**119}  # from here on they round to infinity
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,19 @@ class Tensor:
         return "f32" if len(self.shape) < 2 or "position_" in self.name else matrices
 
 
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def refuse_pointer(path: Path) -> None:
+    """A file that git-lfs left in another's place is refused."""
+    with path.open("rb") as file:
+        if file.read(len(LFS_POINTER)) == LFS_POINTER:
+            raise Failure(f"{path}: a Git LFS pointer: the file itself was not downloaded")
+
+
 def open_gguf(path: Path, architecture: str) -> gguf.GGUFReader:
     """A GGUF file of that architecture; Failure for any other file."""
+    refuse_pointer(path)
     try:
         reader = gguf.GGUFReader(path)
     except OSError:
@@ -67,22 +78,33 @@ def open_gguf(path: Path, architecture: str) -> gguf.GGUFReader:
     return reader
 
 
-def encode(tensor: Tensor, kind: str) -> np.ndarray:
-    """The tensor's values in the element type `kind`."""
+def finite_values(tensor: Tensor) -> np.ndarray:
+    """The tensor's values as float32, of its shape and finite."""
     values = tensor.read()
     if values.shape != tensor.shape:
         raise Failure(f"{tensor.name} is {list(values.shape)}, expected {list(tensor.shape)}")
-    values = np.ascontiguousarray(values, dtype=np.float32)
-    if kind == "f16":
-        with np.errstate(over="ignore"):
-            half = values.astype(np.float16)
-        if np.any(np.isinf(half) & np.isfinite(values)):
-            largest = float(np.max(np.abs(values[np.isfinite(values)])))
-            raise Failure(f"{tensor.name} holds {largest:g}, too large for f16; use f32 or bf16")
-        return half
-    if kind == "bf16":
-        return gguf.quants.quantize(values, gguf.GGMLQuantizationType.BF16)
+    with np.errstate(over="ignore"):  # float64 past its range is infinite here
+        values = np.ascontiguousarray(values, dtype=np.float32)
+    finite = np.isfinite(values)
+    if not finite.all():
+        at = np.argmin(finite)  # the first that is not
+        where = [int(i) for i in np.unravel_index(at, values.shape)]
+        raise Failure(f"{tensor.name} holds {values.flat[at]} at {where}, expected finite numbers")
     return values
+
+
+def encode(tensor: Tensor, kind: str) -> np.ndarray:
+    """The tensor's values in the element type `kind`."""
+    values = finite_values(tensor)
+    if kind == "f32":
+        return values
+    limit = LARGEST[kind]
+    largest = float(np.max(np.abs(values), initial=0))
+    if largest >= limit:
+        raise Failure(f"{tensor.name} holds {largest:g}, too large for {kind}; use f32")
+    if kind == "f16":
+        return values.astype(np.float16)
+    return gguf.quants.quantize(values, gguf.GGMLQuantizationType.BF16)
 
 
 def add_metadata(writer: gguf.GGUFWriter, key: str, value: Value) -> None:
@@ -99,6 +121,26 @@ def add_metadata(writer: gguf.GGUFWriter, key: str, value: Value) -> None:
         writer.add_array(key, value)
 
 
+class Counted:
+    """A stream that knows its place where the file can't tell: a pipe, a device."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream, self.place = stream, 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.stream.write(data)
+        self.place += len(data)
+
+    def pad(self, alignment: int) -> None:
+        self.write(bytes(-self.place % alignment))
+
+    def tell(self) -> int:
+        return self.place
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+
 def write(
     path: Path,
     architecture: str,
@@ -108,12 +150,7 @@ def write(
 ) -> None:
     """Write a GGUF file whose matrices are of type `kind`. Keys of `metadata` that start with a
     dot belong to the architecture: `.block_count` becomes `gpt2.block_count`."""
-    if path.is_dir():
-        raise Failure(f"{path} is a folder; a file name is wanted")
-    if not path.parent.is_dir():
-        raise Failure(f"{path}: there is no folder {path.parent}")
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    writer = gguf.GGUFWriter(temporary, architecture)
+    writer = gguf.GGUFWriter(None, architecture)
     for key, value in metadata.items():
         add_metadata(writer, architecture + key if key.startswith(".") else key, value)
     writer.add_file_type(KINDS[kind][2])
@@ -121,31 +158,13 @@ def write(
         raw, size, _ = KINDS[tensor.kind(kind)]
         n_bytes = int(np.prod(tensor.shape, dtype=np.int64)) * size
         writer.add_tensor_info(tensor.name, tensor.shape, np.dtype(np.float32), n_bytes, raw)
-    try:
+    with open_output(path, binary=True) as stream:
+        file = Counted(stream)
+        writer.fout, writer.state = [file], WriterState.EMPTY
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
         for tensor in tensors:
-            writer.write_tensor_data(encode(tensor, tensor.kind(kind)))
-        writer.close()
-        os.replace(temporary, path)
-    finally:
-        if writer.fout is not None:
-            writer.close()
-        temporary.unlink(missing_ok=True)
-
-
-def run(main: Callable[[], None]) -> None:
-    """Run a script's main: a failure is one line on stderr and exit status 1."""
-    program = Path(sys.argv[0]).name
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"{program}: error: {failure}")
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        sys.exit(f"{program}: error: {where}{error.strerror or error}")
-    except MemoryError:
-        sys.exit(f"{program}: error: out of memory")
-    except KeyboardInterrupt:
-        sys.exit(130)
+            file.pad(writer.data_alignment)
+            file.write(memoryview(encode(tensor, tensor.kind(kind))).cast("B"))
+        file.pad(writer.data_alignment)

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpoint import BYTE, CONTROL, NORMAL, UNKNOWN, Failure, Tensor, Value, run, write
+from checkpoint import BYTE, CONTROL, NORMAL, UNKNOWN, Tensor, Value, refuse_pointer, write
+from output import Failure, refuse_inputs, run
 
 import numpy as np  # isort: skip (checkpoint says what to install when it is missing)
 
@@ -112,6 +113,7 @@ def layout(c: Config, version: int) -> Iterator[tuple[str | None, tuple[int, ...
 
 def read_model(path: Path) -> tuple[Config, list[Tensor]]:
     """The configuration and the tensors, mapped, not read."""
+    refuse_pointer(path)
     with path.open("rb") as file:
         config, version, offset = read_header(path, file.read(HEADER_BYTES_V1))
     spans = [
@@ -149,6 +151,7 @@ def order(name: str) -> tuple[int, int, str]:
 def read_tokenizer(path: Path, n_vocab: int) -> tuple[list[bytes], list[float]]:
     """Pieces and scores: int32 longest piece, then per token a float32 score, an int32 length and
     the piece's bytes."""
+    refuse_pointer(path)
     data = path.read_bytes()
     pieces: list[bytes] = []
     scores: list[float] = []
@@ -159,6 +162,8 @@ def read_tokenizer(path: Path, n_vocab: int) -> tuple[list[bytes], list[float]]:
         piece = data[offset + 8 : offset + 8 + max(length, 0)]
         if len(piece) != length:
             raise Failure(f"{path}: token {len(pieces)} is cut or no token; is it a tokenizer.bin?")
+        if not math.isfinite(score):
+            raise Failure(f"{path}: token {len(pieces)} has the score {score}, expected a number")
         pieces.append(piece)
         scores.append(score)
         offset += 8 + length
@@ -191,6 +196,7 @@ def vocabulary(pieces: list[bytes], scores: list[float]) -> dict[str, Value]:
 
 
 def convert(model: Path, tokenizer: Path, output: Path, kind: str, name: str) -> None:
+    refuse_inputs(output, (model, tokenizer))
     c, tensors = read_model(model)
     metadata: dict[str, Value] = {
         "general.name": name,

@@ -24,7 +24,6 @@ The files depend on the versions of the libraries in the last bits of the logits
 from __future__ import annotations
 
 import argparse
-import os
 import struct
 import zlib
 from pathlib import Path
@@ -34,10 +33,11 @@ import torch
 import transformers
 from torch import nn
 
-from checkpoint import Failure, Tensor, run, write
+from checkpoint import Tensor, write
 from golden_families import FAMILY_CASES
 from golden_models import GENERIC_CASES, N_VOCAB, Case
 from golden_schemes import BASES, SCHEME_CASES, decoder_logits, llama_logits
+from output import Failure, open_output, run
 
 CASES = GENERIC_CASES | FAMILY_CASES
 MAGIC = 0x484C4F4C
@@ -80,15 +80,10 @@ def write_logits(
         "<4i64s192s", MAGIC, N_PROMPT, len(tokens), logits.shape[1], model.encode(),
         (position or "").encode(),
     )  # fmt: skip
-    temporary = path.with_name(f"{name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(head)
-            file.write(tokens.astype("<i4").tobytes())
-            file.write(logits.astype("<f4").tobytes())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with open_output(path, binary=True) as file:
+        file.write(head)
+        file.write(tokens.astype("<i4").tobytes())
+        file.write(logits.astype("<f4").tobytes())
     print(f"{name}: logits {logits.min():.3g} .. {logits.max():.3g}, deviation {logits.std():.3g}")
 
 

@@ -24,8 +24,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from checkpoint import run
 from decoder import Decoder, DecoderConfig, read_gguf, write_gguf
+from output import run, write_text
 from vocabulary import Bytes
 
 TEXT = """The keeper of the lamp counted the ships that went by: seven before noon, and then none.
@@ -143,15 +143,15 @@ def make(folder: Path) -> None:
             parameter.data.mul_(12)  # so that attention is sharp and every position matters
     path = folder / "perplexity.gguf"
     write_gguf(path, model, tokenizer, "perplexity", "f32")
-    (folder / "perplexity.txt").write_text(TEXT)
+    write_text(folder / "perplexity.txt", TEXT)
     torch.set_default_dtype(torch.float64)
     tokens = torch.tensor(tokenizer.encode(TEXT))
     lines = ["protocol,length,stride,position,over,tokens,nll"]
     lines += [loss_line(case, path, tokens) for case in CASES]
-    (folder / "perplexity.csv").write_text("\n".join(lines) + "\n")
+    write_text(folder / "perplexity.csv", "\n".join(lines) + "\n")
     lines = ["protocol,length,stride,position,reference,tokens,nll,mean,median,99,max,same_top"]
     lines += [divergence_line(case, reference, path, tokens) for case, reference in PAIRS]
-    (folder / "divergence.csv").write_text("\n".join(lines) + "\n")
+    write_text(folder / "divergence.csv", "\n".join(lines) + "\n")
 
 
 def main() -> None:

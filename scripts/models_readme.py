@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from checkpoint import Failure, open_gguf, run
+from checkpoint import open_gguf
+from output import Failure, run, write_text
 
 BEGIN, END = "<!-- models: begin -->", "<!-- models: end -->"
 COLUMNS = ("file", "position", "parameters", "length", "tokens", "loss", "exact", "SHA-256")
@@ -92,7 +93,7 @@ def main() -> None:
         if made != text:
             raise Failure(f"{readme}: not what the checkpoints say; run scripts/models_readme.py")
     elif made != text:
-        readme.write_text(made, encoding="utf-8")
+        write_text(readme, made)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import torch
 
 from checkpoint import Value
 from decoder import Decoder, DecoderConfig
+from output import descriptor, open_output
 from vocabulary import ByteBpe, Bytes, tokenizer_from_json
 
 LOG_COLUMNS = (
@@ -28,9 +29,8 @@ LOG_COLUMNS = (
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
     """The file holds the whole state or stays as it was."""
-    temporary = path.with_name(path.name + ".tmp")
-    torch.save(state, temporary)
-    os.replace(temporary, path)
+    with open_output(path, binary=True) as stream:
+        torch.save(state, stream)
 
 
 def load_state(path: Path) -> dict[str, Any]:
@@ -78,7 +78,9 @@ class Log:
                 if next(csv.reader(old), None) != list(LOG_COLUMNS):
                     raise ValueError(f"{path}: is no log of train.py, and is left as it is")
                 rows = [r for r in csv.reader(old) if r and r[0].isdigit() and int(r[0]) <= step]
-        self.file = path.open("w", newline="")
+        number = descriptor(path)
+        target = path if number is None else os.dup(number)
+        self.file = open(target, "w", newline="")  # noqa: SIM115 (close closes it)
         self.writer = csv.writer(self.file, lineterminator="\n")
         self.writer.writerow(LOG_COLUMNS)
         self.writer.writerows(rows)

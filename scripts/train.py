@@ -28,9 +28,10 @@ try:
 except ImportError as missing:
     sys.exit(f"train.py: {missing}; scripts/setup.sh python-train installs what is needed in .venv")
 
-from checkpoint import Failure, Value
+from checkpoint import Value
 from decoder import ACTIVATIONS, NORMS, SCHEMES, Decoder, read_gguf, write_gguf
 from evaluation import generate, print_documents, print_lengths, print_task
+from output import Failure, descriptor
 from progress import load_state, model_from_state
 from tasks import TASKS
 from training import LEARNING_RATES, Training, say
@@ -46,7 +47,8 @@ def export(
     remarks: dict[str, Value],
 ) -> None:
     """Write --export, called as --name says or as the file is."""
-    name = args.name or args.export.name.removesuffix(".gguf")
+    unnamed = "model" if descriptor(args.export) is not None else args.export.name
+    name = args.name or unnamed.removesuffix(".gguf")
     write_gguf(args.export, model, tokenizer, name, args.type, remarks)
     say(f"wrote {args.export}")
 
@@ -60,6 +62,8 @@ def check_files(args: argparse.Namespace) -> None:
         path: Path | None = getattr(args, option)
         if path is None:
             continue
+        if option == "state" and descriptor(path) is not None:
+            raise Failure(f"--state {path}: expected the name of a file, to resume from")
         if path.is_dir() or not path.parent.is_dir():
             wrong = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
             raise Failure(f"--{option} {path}: {wrong}; expected the name of a file")

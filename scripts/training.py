@@ -25,9 +25,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from checkpoint import Failure, Value
+from checkpoint import Value
 from decoder import Decoder, DecoderConfig
 from evaluation import window_loss
+from output import Failure, write_text
 from progress import Log, save_state
 from tasks import IGNORED, TASKS, UNSEEN, TaskBatches, exact_match
 from texts import Windows, read_documents
@@ -69,7 +70,7 @@ def make_tokenizer(
             raise Failure(f"{args.tokenizer}: no tokenizer of train.py: {error}") from None
     tokenizer = ByteBpe.train(documents, args.vocab)
     if args.tokenizer is not None:
-        args.tokenizer.write_text(tokenizer.to_json(), encoding="utf-8")
+        write_text(args.tokenizer, tokenizer.to_json())
     return tokenizer
 
 

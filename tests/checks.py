@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from checkpoint import Failure
+from output import Failure
 
 
 class Checks:
