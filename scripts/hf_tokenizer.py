@@ -13,7 +13,7 @@ What a GGUF file has no key for is refused by name.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,6 @@ from tokenizer_json import (
 END_OF_TEXT = "<|endoftext|>"
 REBUILT = ("GPT2Tokenizer",)
 AS_IT_IS = ("PreTrainedTokenizer", "TokenizersBackend")
-
-IGNORES_MERGES = ("llama-bpe",)  # where tokenizer.ggml.pre alone says so
 
 SETTINGS_USED = {
     "add_prefix_space", "add_bos_token", "add_eos_token", "added_tokens_decoder", "tokenizer_class",
@@ -92,30 +90,56 @@ def declared(
     return found | {i: token for i, token in from_json if i is not None}
 
 
+@dataclass(frozen=True)
+class Specials:
+    """Special tokens of tokenizer_config.json and special_tokens_map.json."""
+
+    named: dict[str, Added | None]  # by bos_token, ...
+    others: list[Added]
+    known: set[str]  # texts that added_tokens.json's tokens are special by
+
+
+def listed_tokens(values: dict[str, Any], key: str, path: Path) -> list | dict:
+    value = values.get(key)
+    if not isinstance(value, list | dict | None):
+        raise Failure(f"{path}: {key} is {shown(value)}, expected tokens")
+    return [] if value is None else value
+
+
 def specials_of(
-    settings: dict[str, Any], folder: Path, rebuilt: bool
-) -> tuple[dict[str, Added | None], list[Added]]:
-    """The named special tokens (bos_token, ...) and the others."""
+    settings: dict[str, Any], folder: Path, rebuilt: bool, padding: str | None
+) -> Specials:
     path = folder / "tokenizer_config.json"
-    values = dict(settings)
+    more = {}
     if "added_tokens_decoder" not in settings:
-        values |= read_optional(folder / "special_tokens_map.json")
+        more = read_optional(folder / "special_tokens_map.json")
+    values = settings | more
+    if padding is not None and not rebuilt:
+        values.setdefault("pad_token", padding)
     named: dict[str, Added | None] = {}
+    known: set[str] = set()
     for name in NAMED:
         key = f"{name}_token"
         if rebuilt and name in ("bos", "eos", "unk"):
             named[key] = Added.of(END_OF_TEXT, path, True)
         if key in values:
             value = values.pop(key)
-            named[key] = None if value is None else Added.of(value, path, True)
-    others: list[Added] = []
-    more = values.get("extra_special_tokens") or values.get("additional_special_tokens") or []
-    if not isinstance(more, list | dict):
-        raise Failure(f"{path}: special tokens are {shown(more)}, expected a list")
+            token = None if value is None else Added.of(value, path, True)
+            named[key] = token
+            known |= {token.content} if token else set()
     of_model = {k: v for k, v in values.items() if k.endswith("_token") and isinstance(v, str)}
-    for value in [*(more.values() if isinstance(more, dict) else more), *of_model.values()]:
-        others.append(Added.of(value, path, True))
-    return named, others
+    texts: list[Any] = []
+    for source in (settings, more):
+        extra = listed_tokens(source, "extra_special_tokens", path)
+        if not extra and (source is settings or not texts):
+            extra = listed_tokens(source, "additional_special_tokens", path)
+            known |= {t for t in extra if isinstance(t, str) and source is settings}
+        if isinstance(extra, dict):
+            of_model |= extra
+        else:
+            texts += [token for token in extra if token not in texts]
+    others = [Added.of(value, path, True) for value in (*of_model.values(), *texts)]
+    return Specials(named, others, known)
 
 
 def add_tokens(
@@ -123,22 +147,22 @@ def add_tokens(
 ) -> None:
     """All added tokens, in the order in which transformers adds them."""
     path = folder / ("tokenizer.json" if from_json else "tokenizer_config.json")
-    named, others = specials_of(settings, folder, rebuilt)
-    special = {token.content for token in (*named.values(), *others) if token is not None}
-    tokens = declared(settings, from_json, folder, special)
+    special = specials_of(settings, folder, rebuilt, made.padding)
+    named, others = special.named, special.others
+    tokens = declared(settings, from_json, folder, special.known)
     if not rebuilt:
         for i, token in from_json:
             made.add(token, path, i)
     if not all(isinstance(i, int) and not isinstance(i, bool) for i in tokens):
         raise Failure(f"{path}: not a tokenizer: an added token has no id")
     names = {token.content for token in named.values() if token is not None}
-    for i, token in sorted(tokens.items(), key=lambda item: item[0]):  # type: ignore[arg-type, return-value]
-        known = made.added.get(token.content)
-        if known is None or known[1] != token:
-            is_named = token.content in names
-            made.add(replace(token, special=token.special or is_named), path, i)
+    for i, token in sorted(tokens.items()):
+        made.add(replace(token, special=token.special or token.content in names), path, i)
+    known = set(made.added)
+    late: list[Added] = []
     for token in (*named.values(), *others):
-        if token is not None and token.content not in made.added:
+        if token is not None and token.content not in known and token not in late:
+            late.append(token)
             made.add(token, path)
     made.named = {key: token and token.content for key, token in named.items()}
 
@@ -210,10 +234,12 @@ def refuse_reached(made: Tokenizer, folder: Path) -> None:
             raise Failure(f"{folder}: the added token {shown(content)} is one that BPE gives, too")
     first = {content for content, (_, token) in made.added.items() if not token.normalized}
     starts = {content[:n] for content in first for n in range(1, len(content))}
+    wordy = any(re.search(r"^\w|\w$", content) for content in first)
     for content in made.added.keys() - first:
         ends = (content[i:] for i in range(1, len(content)))
         inside = (content[i:j] for i in range(len(content)) for j in range(i + 1, len(content) + 1))
-        if any(end in starts for end in ends) or any(part in first for part in inside):
+        overlaps = any(end in starts for end in ends) or any(part in first for part in inside)
+        if overlaps or (wordy and made.added[content][1].single_word):
             raise Failure(
                 f"{folder}: the added token {shown(content)} overlaps others, which are looked "
                 "for before it (normalized is false)"
@@ -292,7 +318,7 @@ def byte_level_bpe(folder: Path, config: Config, n_vocab: int) -> dict[str, Valu
         "tokenizer.ggml.add_eos_token": made.end is not None,
         "tokenizer.ggml.add_space_prefix": made.prefix_space,
     }
-    if made.ignore_merges != (made.pre in IGNORES_MERGES):
+    if made.ignore_merges or made.pre != "gpt-2":  # other names may stand for it
         metadata["locus.tokenizer.ignore_merges"] = made.ignore_merges
     for name in ("lstrip", "rstrip", "single_word"):
         if ids := sorted(i for i, token in made.added.values() if getattr(token, name)):

@@ -26,6 +26,9 @@ PATTERNS = {  # of a Split before ByteLevel: tokenizer.ggml.pre
     rf"(?i:{CONTRACTIONS})|{LEAD}\p{{L}}+|\p{{N}}|{OTHERS}[\r\n]*|{LINES}": "qwen2",
     rf"{LEAD}{UPPER}*{LOWER}+(?i:{CONTRACTIONS})?|{LEAD}{UPPER}+{LOWER}*(?i:{CONTRACTIONS})?"
     rf"|\p{{N}}{{1,3}}|{OTHERS}[\r\n/]*|{LINES}": "gpt-4o",
+    rf"(?i:{CONTRACTIONS})|{LEAD}[\p{{L}}\p{{M}}]+|\p{{N}}"
+    rf"| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{LINES}": "qwen35",
+    rf"{LEAD}{UPPER}*{LOWER}+|{LEAD}{UPPER}+{LOWER}*|\p{{N}}|{OTHERS}[\r\n/]*|{LINES}": "tekken",
     " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+": "bloom",
 }
 
@@ -77,6 +80,7 @@ class Tokenizer:
     begin: int | None = None  # put before a text
     end: int | None = None  # and after it
     added: dict[str, tuple[int, Added]] = field(default_factory=dict)
+    padding: str | None = None  # the token that tokenizer.json fills texts up with
     named: dict[str, str | None] = field(default_factory=dict)  # bos_token, eos_token, ...
 
     def id_of(self, token: str | None) -> int | None:
@@ -251,9 +255,9 @@ def from_tokenizer_json(path: Path, rebuilt: bool, prefix_space: bool) -> tuple[
     for step in parts(data.get("decoder"), "decoders", path):
         if step["type"] != "ByteLevel":
             raise Failure(f"{path}: the decoder {shown(step['type'])} is unknown")
-    for key, effect in (("truncation", "cuts"), ("padding", "fills up")):
+    for key in ("truncation", "padding"):
         if data.get(key) is not None:
-            say(f"{path}: left out {key}: nothing {effect} a text unasked")
+            say(f"{path}: left out {key}, which is done where it is asked for alone")
     pre, with_space = read_pre_tokenizer(data, path)
     ignore_merges = flag(model, "ignore_merges", path)
     if rebuilt and (pre != "gpt-2" or ignore_merges):
@@ -268,6 +272,9 @@ def from_tokenizer_json(path: Path, rebuilt: bool, prefix_space: bool) -> tuple[
     made = Tokenizer(vocab, list(check_merges(merges, vocab, path)), pre)
     made.prefix_space = prefix_space if rebuilt else with_space
     made.ignore_merges = ignore_merges
+    padding = data.get("padding")
+    if isinstance(padding, dict) and isinstance(padding.get("pad_token"), str):
+        made.padding = padding["pad_token"]
     if model.get("unk_token") is not None and not rebuilt and missing_bytes(vocab):
         raise Failure(f"{path}: unk_token stands for bytes without a token; it isn't read")
     for side, ids in zip(("begin", "end"), read_template(data, path), strict=True):

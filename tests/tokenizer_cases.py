@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""Cases of the tokenizers that convert_hf.py carries, in one process: tokenizer_cases.py FOLDER
+[LOCUS].
+
+FOLDER is an empty one to work in; LOCUS, if given, the program that reads what is converted. What
+transformers' AutoTokenizer makes of a folder is the reference, for chosen folders and for random
+ones; without transformers those checks are skipped. Prints as convert_cases.py does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+
+from checks import Checks
+from hf_folder import Config
+from hf_tokenizer import byte_level_bpe
+from tokenizer_json import PATTERNS, spelling
+
+try:
+    import tokenizers
+    from tokenizers import Regex, models, pre_tokenizers, processors
+
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+except ImportError:
+    AutoTokenizer = None
+
+MERGES = [("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("t", "he"), ("Ġ", "the")]
+MERGES += [("1", "2"), ("Ġ", "Ġ"), ("Ã", "©"), ("Ġ", "t")]
+END = "<|endoftext|>"
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+WORDS = BYTE_LEVEL | {"use_regex": True}
+BYTES = BYTE_LEVEL | {"use_regex": False}
+N_VOCAB = 300
+
+
+def vocabulary(*more: str) -> dict[str, int]:
+    tokens = [*spelling(), *(left + right for left, right in MERGES), "Ġhello", END, *more]
+    return {token: i for i, token in enumerate(tokens)}
+
+
+def added(i: int, content: str, **flags: bool) -> dict[str, Any]:
+    off = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    return {"id": i, "content": content} | off | flags
+
+
+def split(regex: str, behavior: str = "Isolated", invert: bool = False) -> dict[str, Any]:
+    cut = {"type": "Split", "pattern": {"Regex": regex}, "behavior": behavior, "invert": invert}
+    return {"type": "Sequence", "pretokenizers": [cut, BYTES]}
+
+
+def template(before: list[str], after: list[str], vocab: dict[str, int]) -> dict[str, Any]:
+    def put(token: str) -> dict[str, Any]:
+        return {"SpecialToken": {"id": token, "type_id": 0}}
+
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    single = [*map(put, before), text, *map(put, after)]
+    pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}]
+    known = {t: {"id": t, "ids": [vocab[t]], "tokens": [t]} for t in (*before, *after)}
+    kind = "TemplateProcessing"
+    return {"type": kind, "single": single, "pair": pair, "special_tokens": known}
+
+
+class Folder:
+    """A folder's tokenizer files, to be changed before they are written."""
+
+    def __init__(self, path: Path, as_json: bool = True) -> None:
+        self.path, self.as_json = path, as_json
+        self.vocab = vocabulary()
+        self.model: dict[str, Any] = {"type": "BPE", "merges": [list(pair) for pair in MERGES]}
+        self.json: dict[str, Any] = {
+            "version": "1.0",
+            "added_tokens": [added(self.vocab[END], END, special=True)],
+            "normalizer": None,
+            "pre_tokenizer": WORDS,
+            "post_processor": BYTE_LEVEL,
+            "decoder": BYTE_LEVEL,
+        }
+        self.settings: dict[str, Any] | None = None
+        self.config: dict[str, Any] = {"model_type": "gpt2"}
+        self.files: dict[str, Any] = {}
+
+    def write(self) -> Path:
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.path.mkdir()
+        files = {"config.json": self.config, **self.files}
+        if self.settings is not None:
+            files["tokenizer_config.json"] = self.settings
+        if self.as_json:
+            files["tokenizer.json"] = self.json | {"model": self.model | {"vocab": self.vocab}}
+        else:
+            files["vocab.json"] = self.vocab
+            lines = "".join(f"{left} {right}\n" for left, right in MERGES)
+            (self.path / "merges.txt").write_text(f"#version: 0.2\n{lines}", encoding="utf-8")
+        for name, value in files.items():
+            (self.path / name).write_text(json.dumps(value), encoding="utf-8")
+        return self.path
+
+
+def converted(folder: Path) -> dict[str, Any]:
+    """The metadata, the notes apart."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        return byte_level_bpe(folder, Config(folder / "config.json"), N_VOCAB)
+
+
+def reader(metadata: dict[str, Any]) -> tokenizers.Tokenizer:
+    """A tokenizer made of the metadata alone."""
+    keys = {key.removeprefix("tokenizer.ggml."): value for key, value in metadata.items()}
+    pre, kinds = keys["pre"], keys["token_type"]
+    last = max(i for i, kind in enumerate(kinds) if kind == 1)
+    vocab = {token: i for i, token in enumerate(keys["tokens"][: last + 1])}
+    whole = metadata.get("locus.tokenizer.ignore_merges", False)
+    pairs = [tuple(line.split(" ")) for line in keys["merges"]]
+    made = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=pairs, ignore_merges=whole))
+    space = keys["add_space_prefix"]
+    words = pre_tokenizers.ByteLevel(add_prefix_space=space)
+    if pre == "starcoder":
+        words = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), words])
+    elif pre != "gpt-2":
+        regex = next(regex for regex, name in PATTERNS.items() if name == pre)
+        cut = pre_tokenizers.Split(Regex(regex), "isolated")
+        bytes_of = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        words = pre_tokenizers.Sequence([cut, bytes_of])
+    made.pre_tokenizer = words
+    for i, token in enumerate(keys["tokens"]):
+        if kinds[i] in (3, 4):
+            has = {n: i in metadata.get(f"locus.tokenizer.{n}", []) for n in FLAGS}
+            made.add_tokens([tokenizers.AddedToken(token, normalized=False, **has)])
+    sides = []
+    for side, key in (("bos", "add_bos_token"), ("eos", "add_eos_token")):
+        i = keys[f"{side}_token_id"] if keys[key] else None
+        sides.append([] if i is None else [(keys["tokens"][i], i)])
+    before, after = sides
+    made.post_processor = processors.TemplateProcessing(
+        single=[*(t for t, _ in before), "$A", *(t for t, _ in after)],
+        special_tokens=[*before, *after],
+    )
+    return made
+
+
+FLAGS = ("lstrip", "rstrip", "single_word")
+PIECES = [
+    *("hello", " hello", "the", "The", "cat", "thecat", "<mask>", "<m>", END, "[PAD]", "x" * 3),
+    *(" ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "é", "ß", "日本", "🙂", "e\u0301"),
+    *("1", "12", "123", "1234", "²", "'s", "'S", "'ll", "don't", ".", ",", "...", "/", "_", "a_b"),
+]
+
+
+def texts(generator: random.Random, n: int) -> list[str]:
+    made = ["", " ", "hello the", " hello", "the  <mask>cat thecat", f"a{END} b{END}{END}\n"]
+    for _ in range(n):
+        made.append("".join(generator.choices(PIECES, k=generator.randint(1, 9))))
+    return made
+
+
+def check_same(checks: Checks, folder: Folder, what: str, generator: random.Random) -> bool:
+    """The metadata and AutoTokenizer give the same ids; returns whether it was converted."""
+    path = folder.write()
+    try:
+        metadata = converted(path)
+    except Exception as failure:
+        checks.that("\n" not in str(failure), f"{what}: {failure}")
+        checks.that(type(failure).__name__ == "Failure", f"{what}: {failure!r}")
+        return False
+    if AutoTokenizer is None:
+        return True
+    ours, theirs = reader(metadata), AutoTokenizer.from_pretrained(str(path))
+    special = {i: t.special for i, t in theirs._tokenizer.get_added_tokens_decoder().items()}
+    kinds = enumerate(metadata["tokenizer.ggml.token_type"])
+    matched = {i: kind == 3 for i, kind in kinds if kind in (3, 4)}
+    within = {i: flag for i, flag in special.items() if i < N_VOCAB}
+    checks.that(matched == within, f"{what}: special {matched}, transformers {within}")
+    for text in texts(generator, 12):
+        found, expected = ours.encode(text).ids, theirs(text).input_ids
+        if found != expected:
+            checks.that(False, f"{what}: {text!r}: {found}, transformers {expected}")
+            return True
+    checks.that(True, what)
+    return True
+
+
+# ---- random folders ------------------------------------------------------------------------
+
+
+class Chance:
+    """Draws what a random folder says."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = random.Random(seed)
+
+    def __call__(self, probability: float = 0.5) -> bool:
+        return self.generator.random() < probability
+
+    def of(self, *options: Any) -> Any:
+        return self.generator.choice(options)
+
+
+def random_added(chance: Chance, folder: Folder) -> None:
+    """Added tokens, in the files that may hold them."""
+    names = ["<mask>", "<m>", "cat", "[PAD]", "<|im_end|>", " sp "]
+    chosen = chance.generator.sample(names, k=chance.generator.randint(0, 4))
+    tokens = [
+        added(
+            len(folder.vocab) + i,
+            name,
+            normalized=chance(0.3),
+            special=chance(0.3),
+            **{flag: chance(0.3) for flag in FLAGS},
+        )
+        for i, name in enumerate(chosen)
+    ]
+    if chance(0.1):
+        tokens.append(added(folder.vocab["the"], "the", single_word=chance(), special=chance()))
+    if chance(0.1):
+        folder.json["added_tokens"] = []
+    where = chance.of("json", "settings", "both", "file")
+    if where in ("json", "both"):
+        folder.json["added_tokens"] += tokens
+    if where in ("settings", "both") and folder.settings is not None:
+        if chance(0.7):
+            tokens.append(added(folder.vocab[END], END, special=True))
+        listed = {str(t["id"]): {k: v for k, v in t.items() if k != "id"} for t in tokens}
+        if chance(0.2):
+            for token in listed.values():
+                token["lstrip"] = chance()
+        folder.settings["added_tokens_decoder"] = listed
+    if where == "file":
+        folder.files["added_tokens.json"] = {t["content"]: t["id"] for t in tokens}
+
+
+def random_names(chance: Chance, folder: Folder) -> None:
+    """Special tokens by name, flags, and others."""
+    flags = {"rstrip": False, "normalized": True, "single_word": False}
+    if chance(0.4):
+        other = {"content": END, "lstrip": chance(0.3), **flags}
+        texts = (END, "<mask>", "[PAD]", "the", other)
+        named = ("bos_token", "eos_token", "unk_token", "pad_token")
+        names = {key: chance.of(*texts) for key in named if chance()}
+        if chance(0.3):
+            names["additional_special_tokens"] = ["<m>", "<new>"]
+        folder.files["special_tokens_map.json"] = names
+    if folder.settings is None:
+        return
+    for key in ("bos_token", "eos_token", "pad_token"):
+        other = {"__type": "AddedToken", "content": END, "lstrip": chance(0.3), **flags}
+        if chance(0.3):
+            folder.settings[key] = chance.of(END, END, "<mask>", "[PAD]", None, other)
+    for key in ("add_bos_token", "add_eos_token", "add_prefix_space"):
+        if chance(0.35):
+            folder.settings[key] = chance()
+    if chance(0.1):
+        more = (["<x>"], {"image_token": "<img>"})
+        folder.settings["extra_special_tokens"] = chance.of(*more)
+    if chance(0.1):
+        folder.settings["image_token"] = "<img2>"
+
+
+def random_folder(chance: Chance, path: Path) -> Folder:
+    folder = Folder(path, as_json=chance(0.75))
+    names = (None, None, "GPT2Tokenizer", "GPT2TokenizerFast")
+    as_it_is = folder.as_json and chance()
+    name = chance.of("PreTrainedTokenizerFast", "TokenizersBackend") if as_it_is else None
+    name = name or chance.of(*names)
+    if name or chance(0.7):
+        folder.settings = {"model_max_length": 16}
+    if folder.settings is not None and name:
+        folder.settings["tokenizer_class"] = name
+    random_added(chance, folder)
+    random_names(chance, folder)
+    if as_it_is and chance(0.6):
+        digits = {"type": "Digits", "individual_digits": True}
+        ways = ("Isolated", False), ("Removed", True)
+        folder.json["pre_tokenizer"] = chance.of(
+            split(chance.of(*PATTERNS), *chance.of(*ways)),
+            split(chance.of(*PATTERNS)),
+            {"type": "Sequence", "pretokenizers": [digits, WORDS]},
+        )
+        folder.model["ignore_merges"] = chance()
+    elif chance(0.4):
+        folder.json["pre_tokenizer"] = WORDS | {"add_prefix_space": chance()}
+    sides = chance.of(([], []), ([END], []), ([], [END]), ([END], [END]), (["the"], []))
+    both = [BYTE_LEVEL, template(*sides, folder.vocab)]
+    if chance(0.4):
+        sequence = {"type": "Sequence", "processors": both}
+        folder.json["post_processor"] = chance.of(None, both[1], sequence)
+    if chance(0.1):
+        folder.json["truncation"] = dict(TRUNCATION)
+    if chance(0.1):
+        folder.json["padding"] = dict(PADDING)
+    return folder
+
+
+TRUNCATION = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
+PADDING = {"strategy": {"Fixed": 8}, "direction": "Right", "pad_to_multiple_of": None}
+PADDING |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "!"}
+
+
+def check_random(checks: Checks, work: Path, first: int, n: int) -> None:
+    """Of folders that say anything at random, what is converted is what transformers reads."""
+    n_converted = 0
+    for seed in range(first, first + n):
+        chance = Chance(seed)
+        folder = random_folder(chance, work / "random")
+        n_converted += check_same(checks, folder, f"seed {seed}", chance.generator)
+    checks.that(n_converted > n // 2, f"{n_converted} of {n} random folders were converted")
