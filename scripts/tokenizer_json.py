@@ -193,7 +193,7 @@ def read_pre_tokenizer(data: dict[str, Any], where: Path) -> tuple[str, bool]:
         if not own and before["type"] == "Split" and name and kept:
             return name, False
         if before["type"] == "Split":
-            raise Failure(f"{where}: it cuts text in an unknown way: {shown(regex)}, {way}")
+            raise Failure(f"{where}: it cuts text in an unknown way: {shown(regex)}, {shown(way)}")
     raise Failure(f"{where}: it cuts text in an unknown way: {shown(names)}")
 
 

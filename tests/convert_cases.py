@@ -11,14 +11,17 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import shutil
 import struct
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
+import gguf
 import numpy as np
 from safetensors.numpy import save_file
 
@@ -118,6 +121,11 @@ def prefixed(named: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {f"transformer.{name}": values for name, values in named.items()}
 
 
+def wrapped(wrapper: str, named: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Names as torch.compile and DistributedDataParallel leave them."""
+    return {f"{wrapper}{name}": values for name, values in named.items()}
+
+
 def buffers() -> dict[str, np.ndarray]:
     mask = np.tril(np.ones((1, 1, CONTEXT, CONTEXT), dtype=np.float32))
     low = np.array(-1e4, dtype=np.float32)
@@ -169,6 +177,10 @@ def check_shapes(checks: Checks, work: Path) -> None:
         "prefix": gpt2_folder(work / "prefix", prefixed(plain)),
         "buffers": gpt2_folder(work / "buffers", plain | buffers()),
         "prefixed buffers": gpt2_folder(work / "both", prefixed(plain | buffers())),
+        "compiled": gpt2_folder(work / "compiled", wrapped("_orig_mod.", prefixed(plain))),
+        "distributed": gpt2_folder(work / "ddp", wrapped("module._orig_mod.", plain)),
+        "inside": gpt2_folder(work / "inside", wrapped("transformer._orig_mod.", plain)),
+        "float64": gpt2_folder(work / "f64", {n: v.astype(np.float64) for n, v in plain.items()}),
         "tied head": gpt2_folder(work / "tied", prefixed(plain) | head),
         "tokenizer.json": gpt2_folder(work / "json", plain, as_json=True),
         "parts": write_parts(work / "parts", prefixed(plain)),
@@ -186,6 +198,40 @@ def check_shapes(checks: Checks, work: Path) -> None:
     folder = gpt2_folder(work / "halves", halves)
     half = convert(folder, work / "other.gguf", "f16")
     checks.that(0.4 * len(wanted) < len(half) < 0.9 * len(wanted), "f16 is not smaller")
+
+
+def check_said(checks: Checks, work: Path) -> None:
+    """What is left out is said; what changes nothing is not."""
+    plain, output = tensors(), work / "said.gguf"
+    folder = gpt2_folder(work / "said", plain)
+    wanted = convert(folder, output)
+
+    def notes(words: str, same: bool = True) -> None:
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            convert_hf.convert(folder, output, "f32", "tiny")
+        right = words in said.getvalue() if words else not said.getvalue()
+        checks.that(right, f"{words!r} is said: {said.getvalue()!r}")
+        checks.that(not same or output.read_bytes() == wanted, f"{words}: other bytes")
+
+    neutral = {
+        **dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop", "summary_first_dropout"), 0.1),
+        **{"initializer_range": 0.02, "use_cache": True, "torch_dtype": "float32", "n_ctx": 16},
+        **{"architectures": ["GPT2LMHeadModel"], "transformers_version": "4.40.0", "prefix": ""},
+        **{"reorder_and_upcast_attn": True, "rope_scaling": None, "label2id": {"a": 0}},
+        **{"task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}},
+        **{"hidden_size": WIDTH, "pad_token_id": None, "is_decoder": True},
+    }
+    write_config(folder, **neutral)
+    notes("")
+    for name in ("GPT2DoubleHeadsModel", "GPT2ForSequenceClassification"):
+        write_config(folder, architectures=[name])
+        notes(f"of a {name} the decoder alone is converted")
+    write_config(folder)
+    save_file(plain | {"score.weight": plain["ln_f.weight"]}, folder / "model.safetensors")
+    notes("left out score.weight")
+    write_config(folder, eos_token_id=50256)
+    notes("eos_token_id 50256 is no token, and left out")
 
 
 def check_gpt2_refusals(checks: Checks, work: Path) -> None:
@@ -230,7 +276,7 @@ def check_gpt2_refusals(checks: Checks, work: Path) -> None:
     refused("h.2.ln_1.weight is missing", lambda folder: write_config(folder, n_layer=3))
     refused("expected [301, 8]", lambda folder: write_config(folder, vocab_size=301))
     refused("unexpected tensor h.1.", lambda folder: write_config(folder, n_layer=1))
-    refused("activation_function tanh", lambda f: write_config(f, activation_function="tanh"))
+    refused("activation_function 'tanh'", lambda f: write_config(f, activation_function="tanh"))
     refused("layer_norm_epsilon", lambda folder: write_config(folder, layer_norm_epsilon="x"))
     refused("wpe.weight is missing", without("wpe.weight"))
     refused("unexpected tensor h.0.attn.c_extra", with_more)
@@ -240,39 +286,207 @@ def check_gpt2_refusals(checks: Checks, work: Path) -> None:
     refused("neither tokenizer.json", lambda folder: (folder / "merges.txt").unlink())
     refused("is no pair of tokens", text("merges.txt", "a b c\n"))
     refused("has id 'x'", text("vocab.json", '{"a": "x"}'))
-    refused("has id 300", text("vocab.json", '{"a": 300}'))
-    refused("both have id 0", text("vocab.json", '{"a": 0, "b": 0}'))
+    refused("has id 300", text("vocab.json", json.dumps(vocabulary() | {"a": 300})))
+    refused("both have id 0", text("vocab.json", json.dumps(vocabulary() | {"a": 0})))
+    refused("'h' is no token", text("vocab.json", '{"a": 0}'))
     refused("not a tokenizer", text("tokenizer.json", "{}"))
     tokenizer = {"model": {"vocab": ["abc"], "merges": []}, "pre_tokenizer": {"type": "ByteLevel"}}
     refused("not a tokenizer", text("tokenizer.json", json.dumps(tokenizer)))
     refused("no byte-level BPE", text("tokenizer.json", '{"model": {"type": "Unigram"}}'))
+    refused_folders(refused)
+    refused_configs(refused)
+    refused_weights(refused, plain)
     folder = gpt2_folder(work / "right", plain)
     nowhere = output / "missing" / "x.gguf"
     checks.refused("no folder", "there is no folder", lambda: convert(folder, nowhere), output)
     checks.refused("a folder", "is a folder", lambda: convert(folder, output), output)
-    inf = plain | {"wte.weight": plain["wte.weight"] * np.float32(1e6)}
-    save_file(inf, folder / "model.safetensors")
-    large = output / "x.gguf"
-    checks.refused("f16", "too large for f16", lambda: convert(folder, large, "f16"), output)
+    refused_values(checks, folder, output / "x.gguf", plain)
+
+
+Change = Callable[[Path], object]
+Refused = Callable[[str, Change], None]
+
+
+def file_of(name: str, content: str) -> Change:
+    """Writes a file of the folder."""
+    return lambda folder: (folder / name).write_text(content)
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+
+
+def refused_folders(refused: Refused) -> None:
+    """What is no folder with a whole model is called what it is."""
+
+    def only(*names: str) -> Change:
+        def drop(folder: Path) -> None:
+            for path in folder.iterdir():
+                if path.name not in names:
+                    path.unlink()
+
+        return drop
+
+    def without_weights(name: str) -> Change:
+        return lambda folder: (folder / "model.safetensors").rename(folder / name)
+
+    def index(part: str) -> Change:
+        def write(folder: Path) -> None:
+            (folder / "model.safetensors").unlink()
+            content = json.dumps({"weight_map": {"wte.weight": part}})
+            (folder / "model.safetensors.index.json").write_text(content)
+
+        return write
+
+    def pointed(folder: Path) -> None:
+        index("part.safetensors")(folder)
+        (folder / "part.safetensors").write_text(POINTER)
+
+    for name in ("model.safetensors", "config.json", "vocab.json", "merges.txt", "tokenizer.json"):
+        refused(f"{name}: a Git LFS pointer", file_of(name, POINTER))
+    refused("tokenizer_config.json: a Git LFS", file_of("tokenizer_config.json", POINTER))
+    refused("part.safetensors: a Git LFS pointer", pointed)
+    refused("names part.safetensors, which is not there", index("part.safetensors"))
+    refused("'../x' is not a file of this folder", index("../x"))
+    base = {"peft_type": "LORA", "base_model_name_or_path": "openai-community/gpt2"}
+    adapter = json.dumps(base)
+    refused("a LoRA adapter of 'openai-c", file_of("adapter_config.json", adapter))
+    refused("a LoRA adapter;", without_weights("adapter_model.safetensors"))
+    refused("a 'IA3' adapter", file_of("adapter_config.json", '{"peft_type": "IA3"}'))
+    refused("but a tokenizer", only("vocab.json", "merges.txt"))
+    refused("no config.json there;", only("model.safetensors"))
+    refused("bin is there, only flax_model.msgpack", without_weights("flax_model.msgpack"))
+
+
+def refused_configs(refused: Refused) -> None:
+    """A key that changes what is computed is refused by its name, and so is an unknown one."""
+
+    def key(name: str, value: object) -> Change:
+        return lambda folder: write_config(folder, **{name: value})
+
+    refused("scale_attn_by_inverse_layer_idx is true", key("scale_attn_by_inverse_layer_idx", True))
+    refused("add_cross_attention is true", key("add_cross_attention", True))
+    refused("is_encoder_decoder is true", key("is_encoder_decoder", True))
+    refused("pruned_heads", key("pruned_heads", {"0": [1]}))
+    refused("'rope_theta' is 10000.0, which is unknown", key("rope_theta", 10000.0))
+    refused("'sliding_window' is 128, which is unknown", key("sliding_window", 128))
+    refused("'logit_scale' is 0, which is unknown", key("logit_scale", 0))
+    refused("hidden_size, its other name", key("hidden_size", 16))
+    for name in ("num_local_experts", "num_experts", "n_routed_experts"):
+        refused("a mixture of 2 experts", key(name, 2))
+    refused("quantised by 'gptq'", key("quantization_config", {"quant_method": "gptq", "bits": 4}))
+    refused("weights are quantised;", key("quantization_config", {"load_in_8bit": True}))
+    refused("auto_map", key("auto_map", {"AutoModel": "x.Y"}))
+    refused("architecture 'GPTNeoModel'", key("architectures", ["GPTNeoModel"]))
+    refused("architectures is 3", key("architectures", 3))
+    refused("layer_norm_epsilon is inf", key("layer_norm_epsilon", 10**400))
+    refused("layer_norm_epsilon is 1e+300", key("layer_norm_epsilon", 1e300))
+    refused("layer_norm_epsilon is -1.0", key("layer_norm_epsilon", -1))
+    refused("n_layer is 36893488147419103232", key("n_layer", 2**65))
+    refused("eos_token_id is 'x'", key("eos_token_id", "x"))
+
+
+def refused_weights(refused: Refused, plain: dict[str, np.ndarray]) -> None:
+    """Weights that are no floats, and files that hold something else than a state dict."""
+
+    def saved(**changes: np.ndarray) -> Change:
+        return lambda folder: save_file(plain | changes, folder / "model.safetensors")
+
+    def as_kind(kind: str) -> Change:
+        """wte.weight as an element type of one byte."""
+
+        def write(folder: Path) -> None:
+            save_file(plain | {"wte.weight": np.zeros((VOCAB, WIDTH), np.int8)}, folder / "m")
+            head = (folder / "m").read_bytes().replace(b'"I8"', f'"{kind}"'.encode())
+            size = struct.unpack_from("<Q", head)[0] + len(kind) - 2
+            (folder / "model.safetensors").write_bytes(struct.pack("<Q", size) + head[8:])
+            (folder / "m").unlink()
+
+        return write
+
+    def pickled(value: Callable[[], object]) -> Change:
+        def write(folder: Path) -> None:
+            import torch
+
+            (folder / "model.safetensors").unlink()
+            torch.save(value(), folder / "pytorch_model.bin")
+
+        return write
+
+    zero = np.zeros(1, np.float32)
+    for kind in ("I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2"):
+        refused(f"wte.weight is {kind}, expected one of F32", as_kind(kind))
+    refused("quantised by GPTQ or AWQ", saved(**{"h.0.attn.c_attn.qweight": zero}))
+    refused("quantised by bitsandbytes", saved(**{"h.0.attn.c_attn.SCB": zero}))
+    refused("quantised by FP8", saved(**{"h.0.attn.c_attn.weight_scale_inv": zero}))
+    refused("'wte.weight' is there twice", saved(**{"module.wte.weight": plain["wte.weight"]}))
+    refused("header", file_of("model.safetensors", "x" * 100))
+    if not has_torch():
+        return
+    refused("'model' is no tensor", pickled(lambda: {"model": {}, "epoch": 3}))
+    refused("a dictionary of tensors", pickled(lambda: [1, 2]))
+    refused("it holds fractions.Fraction", pickled(lambda: {"wte.weight": Fraction(1, 2)}))
+    refused("wte.weight is int64", pickled(lambda: as_integers(plain)))
+
+
+def has_torch() -> bool:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def as_integers(plain: dict[str, np.ndarray]) -> dict[str, object]:
+    import torch
+
+    return {name: torch.from_numpy(values.astype(np.int64)) for name, values in plain.items()}
+
+
+def refused_values(
+    checks: Checks, folder: Path, output: Path, plain: dict[str, np.ndarray]
+) -> None:
+    """A value that the file can't hold as it is: refused by its tensor, nothing left behind."""
+
+    def refused(words: str, kind: str, value: float, dtype: type = np.float32) -> None:
+        named = {name: values.astype(dtype) for name, values in plain.items()}
+        named["h.1.mlp.c_proj.weight"][3, 2] = value
+        save_file(named, folder / "model.safetensors")
+        checks.refused(words, words, lambda: convert(folder, output, kind), output.parent)
+
+    refused("blk.1.ffn_down.weight holds nan at [2, 3]", "f32", np.nan)
+    refused("blk.1.ffn_down.weight holds nan at [2, 3]", "f16", np.nan)
+    refused("blk.1.ffn_down.weight holds -inf at [2, 3]", "bf16", -np.inf)
+    refused("blk.1.ffn_down.weight holds inf at [2, 3]", "f32", 1e39, np.float64)
+    refused("blk.1.ffn_down.weight holds 65520, too large for f16", "f16", -65520)
+    refused("blk.1.ffn_down.weight holds 3.4e+38, too large for bf16", "bf16", 3.4e38)
+    for kind, value in (("f16", 65519.0), ("bf16", 3.39e38)):
+        named = {name: values.copy() for name, values in plain.items()}
+        named["h.1.mlp.c_proj.weight"][3, 2] = value
+        save_file(named, folder / "model.safetensors")
+        convert(folder, output, kind)
+        held = next(t for t in gguf.GGUFReader(output).tensors if t.name == "blk.1.ffn_down.weight")
+        values = gguf.quants.dequantize(held.data, held.tensor_type)
+        near = np.isfinite(values).all() and abs(values[2, 3] / value - 1) < 0.01
+        checks.that(bool(near), f"{kind}: {value} became {values[2, 3]}")
+    output.unlink()
 
 
 # ---- llama2.c ------------------------------------------------------------------------------
 
 
 def check_llama2c_refusals(checks: Checks, work: Path, data: Path) -> None:
-    output, model, tokenizer = work / "llama2c", work / "model.bin", work / "tokenizer.bin"
+    output, model, tokenizer = work / "llama2c", work / "weights.bin", work / "tokenizer.bin"
     output.mkdir()
     weights = (data / "stories260K.bin").read_bytes()
     pieces = (data / "tok512.bin").read_bytes()
 
+    def into(path: Path) -> None:
+        convert_llama2c.convert(model, tokenizer, path, "f32", "x")
+
     def refused(words: str, weights: bytes, pieces: bytes) -> None:
         model.write_bytes(weights)
         tokenizer.write_bytes(pieces)
-
-        def action() -> None:
-            convert_llama2c.convert(model, tokenizer, output / "x.gguf", "f32", "x")
-
-        checks.refused(words, words, action, output)
+        checks.refused(words, words, lambda: into(output / "x.gguf"), output)
 
     def header(index: int, value: int) -> bytes:
         return weights[: 4 * index] + struct.pack("<i", value) + weights[4 * index + 4 :]
@@ -294,6 +508,14 @@ def check_llama2c_refusals(checks: Checks, work: Path, data: Path) -> None:
     refused("0 tokens", weights, b"")
     refused("is cut or no token", weights, pieces[:-1])
     refused("513 tokens", weights, pieces + struct.pack("<fi", 0.0, 1) + b"x")
+    refused("weights.bin: a Git LFS pointer", POINTER.encode() * 9, pieces)
+    refused("tokenizer.bin: a Git LFS pointer", weights, POINTER.encode())
+    nan = struct.pack("<f", math.nan)
+    refused("token_embd.weight holds nan at [0, 1]", weights[:32] + nan + weights[36:], pieces)
+    refused("token 0 has the score nan", weights, pieces[:4] + nan + pieces[8:])
+    for path in (model, tokenizer):
+        words = f"this is {path}, which is read"
+        checks.refused(words, words, lambda p=path: into(p), output)
     refused("token 0 is cut", weights, pieces[:8] + struct.pack("<i", -5) + pieces[12:])
     refused("token 0 is cut", weights, pieces[:8] + struct.pack("<i", 2**31 - 1) + pieces[12:])
 
@@ -303,6 +525,7 @@ def main() -> None:
     checks = Checks()
     check_shapes(checks, work)
     check_gpt2_refusals(checks, work)
+    check_said(checks, work)
     if len(sys.argv) > 2:
         check_llama2c_refusals(checks, work, Path(sys.argv[2]))
     checks.report()

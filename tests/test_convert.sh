@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The converters: every published shape of one model gives one file, and the program reads it; wrong
-# input is refused in one line. Needs Python with numpy, gguf and safetensors; torch adds pickles.
+# input is refused in one line; tokenizers are carried whole, and outputs are what they were. Needs
+# Python with numpy, gguf and safetensors; torch adds pickles, transformers a reference.
 set -u
 # shellcheck source=tests/cli_testing.sh
 . "$(dirname "${BASH_SOURCE[0]}")/cli_testing.sh"
@@ -9,13 +10,18 @@ if ! "$python" -c 'import gguf, numpy, safetensors' 2>/dev/null; then
     skip "the converters (scripts/setup.sh python)"
     exit 0
 fi
-mkdir "$folder/cases"
-cases=("$here/convert_cases.py" "$folder/cases")
-[ -z "${LOCUS_TEST_DATA:-}" ] || cases+=("$LOCUS_TEST_DATA")
-"$python" "${cases[@]}" >"$out" 2>"$err"
-status=$?
-cat "$out"
+mkdir "$folder"/{cases,tokenizers,outputs}
+cases() {
+    "$python" "$here/$1_cases.py" "${@:2}" >"$out" 2>"$err"
+    status=$?
+    cat "$out"
+}
+cases convert "$folder/cases" ${LOCUS_TEST_DATA:+"$LOCUS_TEST_DATA"}
 check "the cases of the converters" done_with 0
+cases tokenizer "$folder/tokenizers"
+check "the cases of the tokenizers" done_with 0
+cases output "$folder/outputs"
+check "the cases of what is written" done_with 0
 tiny=$folder/cases/gpt2.gguf
 
 check "a converted GPT-2 is described" succeeds inspect -m "$tiny"

@@ -16,6 +16,7 @@ import os
 import random
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 from checks import Checks
 from hf_folder import Config
 from hf_tokenizer import byte_level_bpe
+from output import Failure
 from tokenizer_json import PATTERNS, spelling
 
 try:
@@ -317,3 +319,232 @@ def check_random(checks: Checks, work: Path, first: int, n: int) -> None:
         folder = random_folder(chance, work / "random")
         n_converted += check_same(checks, folder, f"seed {seed}", chance.generator)
     checks.that(n_converted > n // 2, f"{n_converted} of {n} random folders were converted")
+
+
+# ---- chosen folders ------------------------------------------------------------------------
+
+
+def metadata_of(folder: Folder) -> dict[str, Any]:
+    """The metadata, keys without tokenizer.ggml. in front."""
+    found = converted(folder.write())
+    return {key.removeprefix("tokenizer.ggml."): value for key, value in found.items()}
+
+
+def check_flags(checks: Checks, work: Path) -> None:
+    """Each thing that a folder says has its key."""
+    generator = random.Random(0)
+
+    def has(folder: Folder, **expected: object) -> None:
+        found = metadata_of(folder)
+        wanted = {key.replace("__", "."): value for key, value in expected.items()}
+        got = {key: found.get(key) for key in wanted}
+        checks.that(got == wanted, f"{got}, expected {wanted}")
+        if AutoTokenizer is not None:
+            check_same(checks, folder, str(wanted), generator)
+
+    plain = Folder(work / "flags")
+    end, n = plain.vocab[END], len(plain.vocab)
+    has(plain, pre="gpt-2", add_bos_token=False, add_eos_token=False, add_space_prefix=False)
+    has(plain, bos_token_id=end, eos_token_id=end, locus__tokenizer__lstrip=None)
+    for sides in ([END], []), ([], [END]), (["the"], [END]):
+        folder = Folder(work / "flags")
+        folder.json["post_processor"] = template(*sides, folder.vocab)
+        begin = folder.vocab[sides[0][0]] if sides[0] else end
+        has(folder, add_bos_token=bool(sides[0]), add_eos_token=bool(sides[1]), bos_token_id=begin)
+    folder = Folder(work / "flags", as_json=False)
+    folder.settings = {"add_bos_token": True, "add_eos_token": True, "bos_token": "the"}
+    has(folder, add_bos_token=True, add_eos_token=True, bos_token_id=folder.vocab["the"])
+    folder.settings = {"add_prefix_space": True}
+    has(folder, add_space_prefix=True, add_bos_token=False)
+    folder = Folder(work / "flags")
+    folder.json["pre_tokenizer"] = WORDS | {"add_prefix_space": True}
+    has(folder, add_space_prefix=False)  # GPT2Tokenizer has its own
+    folder.settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    has(folder, add_space_prefix=True)
+    folder = Folder(work / "flags")
+    folder.json["added_tokens"] += [
+        added(n, "<mask>", lstrip=True),
+        added(n + 1, "cat", single_word=True, special=True),
+        added(n + 2, "<m>", lstrip=True, rstrip=True, normalized=True),
+    ]
+    has(folder, locus__tokenizer__lstrip=[n, n + 2], locus__tokenizer__rstrip=[n + 2])
+    has(folder, locus__tokenizer__single_word=[n + 1])
+    kinds = metadata_of(folder)["token_type"]
+    checks.that(kinds[end:] == [3, 4, 3, 4] + [5] * (N_VOCAB - n - 3), f"token types {kinds}")
+    for regex, name in PATTERNS.items():
+        folder = Folder(work / "flags")
+        folder.settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
+        folder.json["pre_tokenizer"] = split(regex)
+        whole = None if name == "gpt-2" else False
+        has(folder, pre=name, locus__tokenizer__ignore_merges=whole)
+        folder.model["ignore_merges"] = True
+        has(folder, pre=name, locus__tokenizer__ignore_merges=True)
+
+
+def check_end_tokens(checks: Checks, work: Path) -> None:
+    """generation_config.json's end tokens come before config.json's, and none is dropped."""
+
+    def ends(config: object, generation: object, expected: list[int] | None) -> None:
+        folder = Folder(work / "ends")
+        folder.config["eos_token_id"] = config
+        if generation is not None:
+            folder.files["generation_config.json"] = {"eos_token_id": generation}
+        found = metadata_of(folder)
+        got = [found["eos_token_id"], *found.get("locus.end_token_ids", [])]
+        checks.that(got == expected, f"ends {config}, {generation}: {got}")
+
+    end = vocabulary()[END]
+    ends(None, None, [end])
+    ends(5, None, [5])
+    ends([5, 6, 7], None, [5, 6, 7])
+    ends(5, [6, 5, 6], [6, 5])
+    ends(5, 7, [7])
+    ends([5], [], [5])
+    ends(50256, None, [end])  # the default of a configuration that was never set
+    folder = Folder(work / "ends")
+    folder.json["post_processor"] = template([], [END], folder.vocab)
+    folder.config["eos_token_id"] = [5, end]
+    found = metadata_of(folder)
+    got = found["eos_token_id"], found["locus.end_token_ids"]
+    checks.that(got == (end, [5]), f"the end that is put comes first: {got}")
+
+
+def check_refusals(checks: Checks, work: Path) -> None:
+    """What a file has no place for is refused by its name."""
+
+    def refused(words: str, change: Callable[[Folder], object], as_json: bool = True) -> None:
+        folder = Folder(work / "refused", as_json)
+        change(folder)
+        path = folder.write()
+        checks.refused(words, words, lambda: converted(path), path)
+
+    def part(name: str, value: object) -> Callable[[Folder], object]:
+        return lambda folder: folder.json.update({name: value})
+
+    def model(name: str, value: object) -> Callable[[Folder], object]:
+        return lambda folder: folder.model.update({name: value})
+
+    def settings(**values: object) -> Callable[[Folder], object]:
+        return lambda folder: setattr(folder, "settings", values)
+
+    def adds(*tokens: dict[str, Any]) -> Callable[[Folder], object]:
+        return lambda folder: folder.json["added_tokens"].extend(tokens)
+
+    n = len(vocabulary())
+    sequence = {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}
+    roberta = {"type": "RobertaProcessing", "sep": ["x", 1], "cls": ["y", 2]}
+    twice = template([END, "the"], [], vocabulary())
+    spaced = split(next(iter(PATTERNS)))
+    spaced["pretokenizers"][1] = BYTES | {"add_prefix_space": True}
+    refused("by 'NFC'", part("normalizer", {"type": "NFC"}))
+    refused("by 'NFC'", part("normalizer", sequence))
+    refused("pre-tokenizer is 'none'", part("pre_tokenizer", None))
+    refused("pre-tokenizer is 'Whitespace'", part("pre_tokenizer", {"type": "Whitespace"}))
+    refused("unknown way: 'ByteLevel'", part("pre_tokenizer", BYTES))
+    refused("unknown way: '[a-z]+'", part("pre_tokenizer", split("[a-z]+")))
+    refused("('Removed', False)", part("pre_tokenizer", split(r"\s+", "Removed")))
+    refused("unknown way", part("pre_tokenizer", spaced))
+    refused("GPT2Tokenizer, which loads it", part("pre_tokenizer", split([*PATTERNS][2])))
+    refused("GPT2Tokenizer, which loads it", model("ignore_merges", True))
+    refused("decoder 'WordPiece'", part("decoder", {"type": "WordPiece"}))
+    refused("post-processor 'RobertaProcessing'", part("post_processor", roberta))
+    refused("puts 2 tokens at the begin", part("post_processor", twice))
+    for key, value in (("dropout", 0.1), ("end_of_word_suffix", "</w>"), ("byte_fallback", True)):
+        refused(f"'{key}' {value!r}", model(key, value))
+    refused("'continuing_subword_prefix' '##'", model("continuing_subword_prefix", "##"))
+    refused("'cache' 3", model("cache", 3))
+    refused("tokenizer_class 'BertTokenizer'", settings(tokenizer_class="BertTokenizer"))
+    refused("auto_map", settings(auto_map={"AutoTokenizer": ["x.Y", None]}))
+    refused("split_special_tokens", settings(split_special_tokens=True))
+    refused("add_prefix_space is 1", settings(add_prefix_space=1))
+    as_it_is = settings(tokenizer_class="PreTrainedTokenizerFast")
+    refused("tokenizer.json is missing", as_it_is, as_json=False)
+    refused("would give it", adds(added(n + 1, "<m>")))
+    refused("'cat' overlaps", adds(added(n, "cat", normalized=True), added(n + 1, "ca")))
+    refused("'cat' overlaps", adds(added(n, "cat", normalized=True), added(n + 1, "t!")))
+    refused("'the' is one that BPE gives", adds(added(260, "the", single_word=True)))
+    refused("'Ã©' is one that BPE gives", adds(added(vocabulary()["Ã©"], "Ã©")))
+    refused("is no valid text", adds(added(n, "\ud800")))
+    refused("unknown flags", adds(added(n, "<m>") | {"glued": True}))
+    refused("no merges", model("merges", []))
+    refused("'zz' is no token", model("merges", [["z", "z"]]))
+    refused("is there twice", model("merges", [["h", "e"], "h e"]))
+    refused("is no pair", model("merges", [["h", "e", "l"]]))
+    refused("both have id 0", lambda folder: folder.vocab.update({"new": 0}))
+    refused("has id -1", lambda folder: folder.vocab.update({"new": -1}))
+    refused("the model has 300 ids", lambda folder: folder.vocab.update({"new": 300}))
+
+
+def odd_values() -> list[object]:
+    deep: object = 0
+    for _ in range(200):
+        deep = [deep]
+    odd = [None, True, -1, 0.5, 2**70, "", "x", "\0", "\ud800", [], {}, [None], {"type": 3}, deep]
+    return [*odd, float("inf")]
+
+
+def places(value: object, where: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a JSON value, of long lists and objects the first and the last."""
+    keys = list(value) if isinstance(value, dict) else []
+    keys = list(range(len(value))) if isinstance(value, list) else keys
+    found = [where] if where else []
+    for key in keys if len(keys) < 20 else (keys[0], keys[-1]):
+        found += places(value[key], (*where, key))  # type: ignore[index]
+    return found
+
+
+def check_hostile(checks: Checks, work: Path) -> None:
+    """Whatever stands in the files, the answer is a conversion or one line."""
+    folder = Folder(work / "hostile")
+    n = len(folder.vocab)
+    folder.json["added_tokens"].append(added(n, "<m>", lstrip=True))
+    folder.json["post_processor"] = template([END], [], folder.vocab)
+    folder.json["pre_tokenizer"] = split(next(iter(PATTERNS)))
+    folder.json["padding"], folder.json["truncation"] = PADDING, TRUNCATION
+    marks = {str(n): {"content": "<m>", "lstrip": True}, "267": {"content": END, "special": True}}
+    folder.settings = {"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": True}
+    folder.settings |= {"bos_token": {"__type": "AddedToken", "content": END}}
+    folder.settings |= {"added_tokens_decoder": marks, "extra_special_tokens": ["<m>"]}
+    folder.files["generation_config.json"] = {"eos_token_id": [n], "bos_token_id": 267}
+    folder.files["special_tokens_map.json"] = {"unk_token": END}
+    folder.config |= {"eos_token_id": 5, "tokenizer_class": None}
+    path = folder.write()
+    n_tried = 0
+    for file in sorted(path.iterdir()):
+        text = file.read_text()
+        for place in places(json.loads(text)):
+            for odd in odd_values():
+                value = json.loads(text)
+                inside = value
+                for key in place[:-1]:
+                    inside = inside[key]
+                inside[place[-1]] = odd
+                file.write_text(json.dumps(value))
+                n_tried += 1
+                try:
+                    converted(path)
+                except Failure as failure:
+                    one = "\n" not in str(failure) and len(str(failure)) < 400
+                    checks.that(one, f"{file.name} {place} {odd!r}: {failure}")
+                except Exception as error:
+                    checks.that(False, f"{file.name} {place} {str(odd)[:30]}: {error!r}")
+        file.write_text(text)
+    checks.that(n_tried > 500, f"{n_tried} odd values were tried")
+
+
+def main() -> None:
+    work = Path(sys.argv[1])
+    checks = Checks()
+    check_flags(checks, work)
+    check_end_tokens(checks, work)
+    check_refusals(checks, work)
+    check_hostile(checks, work)
+    if AutoTokenizer is None:
+        print("skipped: random tokenizers beside transformers' (scripts/setup.sh python-train)")
+    else:
+        check_random(checks, work, first=0, n=150)
+    checks.report()
+
+
+if __name__ == "__main__":
+    main()
