@@ -267,6 +267,8 @@ def check_folder(folder: Path) -> None:
             if file.read(4) == b"GGUF":
                 raise Failure(f"{folder}: a GGUF file already; a model folder is wanted")
         raise Failure(f"{folder}: a file; the model folder that it belongs to is wanted")
+    if not folder.is_dir():
+        raise Failure(f"{folder}: there is no such folder")
     adapter = folder / "adapter_config.json"
     if adapter.is_file() or (folder / "adapter_model.safetensors").is_file():
         values = read_json(adapter) if adapter.is_file() else {}

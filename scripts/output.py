@@ -93,10 +93,13 @@ def open_output(path: Path, binary: bool = False) -> Iterator[BinaryIO]:
     if number is not None:
         sys.stdout.flush()
         number = os.dup(number)
-    with open(path if number is None else number, "wb") as stream:
-        if binary and stream.isatty():
-            raise Failure(f"{path}: a terminal can't show it; expected a file or a pipe")
-        yield stream
+    try:
+        with open(path if number is None else number, "wb") as stream:
+            if binary and stream.isatty():
+                raise Failure(f"{path}: a terminal can't show it; expected a file or a pipe")
+            yield stream
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or str(path)) from None
 
 
 @contextlib.contextmanager
@@ -143,6 +146,8 @@ def run(main: Callable[[], None]) -> None:
         main()
     except Failure as failure:
         sys.exit(f"{program}: error: {failure}")
+    except BrokenPipeError:  # who reads has enough
+        sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         sys.exit(f"{program}: error: {where}{error.strerror or error}")

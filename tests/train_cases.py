@@ -14,6 +14,7 @@ import io
 import math
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -328,6 +329,25 @@ def check_tasks(checks: Checks, bench: Bench) -> None:
         checks.that("locus.training.exact_match" in keys, f"{task}: exact match is kept")
 
 
+def check_links(checks: Checks, bench: Bench) -> None:
+    """A link leads to what is written, and old files keep their modes."""
+    for name in ("state", "csv", "json", "gguf"):
+        bench.path(f"linked.{name}").symlink_to(f"behind.{name}")
+    places = {"state": "--state", "csv": "--log", "json": "--tokenizer"}
+    options = [part for k, v in places.items() for part in (v, str(bench.path(f"linked.{k}")))]
+    for mode in (None, 0o640):
+        status, _, err = bench.train("linked", *options)
+        checks.that(status == 0, f"linked: {err}")
+        for name in (*places, "gguf"):
+            link, behind = bench.path(f"linked.{name}"), bench.path(f"behind.{name}")
+            checks.that(link.is_symlink() and behind.stat().st_size > 0, f"linked.{name}")
+            if mode is not None:
+                checks.that(stat.S_IMODE(behind.stat().st_mode) == mode, f"{name}: its mode")
+            behind.chmod(0o640)
+    left = [path.name for path in bench.folder.iterdir() if path.name.startswith(".locus-")]
+    checks.that(not left, f"temporary files {left}")
+
+
 def check_refused(checks: Checks, bench: Bench) -> None:
     """Wrong requests end in one line that says what was found."""
     empty, binary, short = (bench.path(f"{name}.txt") for name in ("empty", "binary", "short"))
@@ -340,6 +360,8 @@ def check_refused(checks: Checks, bench: Bench) -> None:
     half.write_bytes(run.read_bytes()[: run.stat().st_size // 2])
     notes = bench.path("notes.state")
     notes.write_text("not a state")
+    pointer = bench.path("pointer.gguf")
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\n")
     cut = bench.path("cut.state")
     whole = bench.path("whole.gguf").read_bytes()
     cut.write_bytes(whole[: len(whole) // 2])
@@ -357,6 +379,8 @@ def check_refused(checks: Checks, bench: Bench) -> None:
         ([*bench.texts, *SHAPE, "--position", "t6"], "unknown position scheme 't6'"),
         ([*bench.texts, *SHAPE, "--position", "t5:buckets=x"], "buckets=x is not an integer"),
         ([*bench.texts, *SHAPE, "--state", str(notes)], "not a state"),
+        ([*bench.texts, *SHAPE, "--state", "-"], "expected the name of a file"),
+        (["--load", str(pointer), "--generate", "x"], "a Git LFS pointer"),
         ([*bench.texts, *SHAPE, "--tokenizer", str(notes)], "no tokenizer"),
         ([*bench.texts, *SHAPE, "--device", "abacus"], "--device abacus"),
         ([*bench.texts, "--task", "copy", *alone], "expected one"),
@@ -437,6 +461,7 @@ def main() -> None:
     check_best(checks, bench)
     check_short_held_out(checks, bench)
     check_tasks(checks, bench)
+    check_links(checks, bench)
     check_refused(checks, bench)
     check_unknown_keys(checks, bench)
     checks.report()
