@@ -200,7 +200,7 @@ FAMILIES = {
         heads=r"(TF|Flax)?GPT2\w+",
         keys=GPT2_KEYS | GPT2_OTHER_NAMES.keys(),
         ignored=r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",
-        inner=r"(transformer\.)?h\.",
+        inner=r"(transformer\.)?(h|wte|wpe|ln_f)\.|lm_head\.",
     ),
 }
 

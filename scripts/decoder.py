@@ -37,7 +37,7 @@ from biases import (
     T5Position,
     TransformerXlPosition,
 )
-from checkpoint import CONTROL, NORMAL, Value
+from checkpoint import CONTROL, NORMAL, USER_DEFINED, Value
 from positions import (
     LearnedPosition,
     NoPosition,
@@ -441,6 +441,26 @@ def tensors_of(reader: gguf.GGUFReader, path: Path) -> dict[str, Tensor]:
     return out
 
 
+def tokenizer_of(reader: gguf.GGUFReader, path: Path) -> ByteBpe | Bytes:
+    """The file's tokenizer; one that does more than those of vocabulary.py is refused."""
+
+    def get(key: str, default: Any) -> Any:
+        field = reader.get_field(f"tokenizer.ggml.{key}")
+        return default if field is None else field.contents()
+
+    kind, pre = get("model", "bytes"), get("pre", "gpt-2")
+    if kind not in ("gpt2", "bytes") or pre != "gpt-2":
+        raise ValueError(f"{path}: a tokenizer {kind}, {pre}; gpt2 with gpt-2, or bytes, are read")
+    for key in ("add_bos_token", "add_eos_token", "add_space_prefix"):
+        if get(key, False):
+            raise ValueError(f"{path}: tokenizer.ggml.{key} is true, which isn't done here")
+    if USER_DEFINED in get("token_type", []):
+        raise ValueError(f"{path}: the tokenizer has user-defined tokens, which aren't found here")
+    if kind == "bytes":
+        return Bytes()
+    return ByteBpe(get("tokens", []), get("merges", []))
+
+
 def read_gguf(path: Path, position: str | None = None) -> tuple[Decoder, ByteBpe | Bytes]:
     """Read what `write_gguf` wrote, or a file like it. `position` overrides the file's SPEC; if its
     scheme is the same, what it doesn't name stays."""
@@ -467,10 +487,4 @@ def read_gguf(path: Path, position: str | None = None) -> tuple[Decoder, ByteBpe
                 raise ValueError(f"{path}: {name} is {found}, expected {expected}")
             parameter.copy_(given[name])
 
-    def of_tokenizer(key: str, default: Any) -> Any:
-        field = reader.get_field(f"tokenizer.ggml.{key}")
-        return default if field is None else field.contents()
-
-    if of_tokenizer("model", "bytes") == "bytes":
-        return model, Bytes()
-    return model, ByteBpe(of_tokenizer("tokens", []), of_tokenizer("merges", []))
+    return model, tokenizer_of(reader, path)

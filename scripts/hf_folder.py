@@ -246,8 +246,10 @@ def torch_file(path: Path) -> Iterator[tuple[str, Found]]:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         what = f"it holds {found[1]}" if found else "it is none, or holds more than tensors"
         raise Failure(f"{path}: expected a file of tensors by torch.save; {what}") from None
-    except Exception as error:  # whatever unpickling makes of a foreign file
-        raise Failure(f"{path}: {one_line(error)}") from None
+    except (OSError, MemoryError):
+        raise
+    except Exception:  # whatever unpickling makes of a foreign file
+        raise Failure(f"{path}: cut, or no file that torch.save wrote") from None
     if not isinstance(state, dict):
         raise Failure(f"{path}: a dictionary of tensors is expected")
     for name, tensor in state.items():

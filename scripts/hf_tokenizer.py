@@ -46,6 +46,7 @@ SETTINGS_IGNORED = re.compile(  # none changes the ids of a text
     "|use_fast|model_input_names|backend|is_local|local_files_only|legacy|max_length|stride"
     "|truncation_strategy|pad_to_multiple_of|pad_token_type_id|processor_class|from_slow"
 )
+LONGEST = 4096  # characters of a token
 NAMED = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
@@ -73,7 +74,7 @@ def from_vocab_and_merges(folder: Path) -> Tokenizer:
 
 def declared(
     settings: dict[str, Any], from_json: list, folder: Path, specials: set[str]
-) -> dict[object, Added]:
+) -> dict[int, Added]:
     """Added tokens by their ids: tokenizer_config.json's; without such, added_tokens.json's and
     tokenizer.json's."""
     path = folder / "tokenizer_config.json"
@@ -87,7 +88,7 @@ def declared(
         i: Added(token, special=token in specials, normalized=token not in specials)
         for token, i in check_vocab(read_optional(path), path).items()
     }
-    return found | {i: token for i, token in from_json if i is not None}
+    return found | dict(from_json)
 
 
 @dataclass(frozen=True)
@@ -153,8 +154,6 @@ def add_tokens(
     if not rebuilt:
         for i, token in from_json:
             made.add(token, path, i)
-    if not all(isinstance(i, int) and not isinstance(i, bool) for i in tokens):
-        raise Failure(f"{path}: not a tokenizer: an added token has no id")
     names = {token.content for token in named.values() if token is not None}
     for i, token in sorted(tokens.items()):
         made.add(replace(token, special=token.special or token.content in names), path, i)
@@ -237,8 +236,7 @@ def refuse_reached(made: Tokenizer, folder: Path) -> None:
     wordy = any(re.search(r"^\w|\w$", content) for content in first)
     for content in made.added.keys() - first:
         ends = (content[i:] for i in range(1, len(content)))
-        inside = (content[i:j] for i in range(len(content)) for j in range(i + 1, len(content) + 1))
-        overlaps = any(end in starts for end in ends) or any(part in first for part in inside)
+        overlaps = any(end in starts for end in ends) or any(other in content for other in first)
         if overlaps or (wordy and made.added[content][1].single_word):
             raise Failure(
                 f"{folder}: the added token {shown(content)} overlaps others, which are looked "
@@ -254,6 +252,8 @@ def check_ids(made: Tokenizer, n_vocab: int, folder: Path) -> dict[int, str]:
             raise Failure(
                 f"{folder}: token {shown(token)} has id {i}, but the model has {n_vocab} ids"
             )
+        if len(token) > LONGEST:
+            raise Failure(f"{folder}: token {i} has {len(token)} characters; at most {LONGEST} fit")
         if by_id.setdefault(i, token) != token:
             raise Failure(f"{folder}: tokens {shown(by_id[i])} and {shown(token)} both have id {i}")
         try:
@@ -278,8 +278,10 @@ def end_tokens(
         if unknown := [i for i in ids if i not in by_id]:
             say(f"{folder}: {key} {unknown[0]} is no token, and left out")
         ids = list(dict.fromkeys(i for i in ids if i in by_id))
-        if not ids and own is None:
-            own = made.id_of(END_OF_TEXT)
+        own = own if own is not None else {"bos": made.begin, "eos": made.end}[name]
+        if not ids and own is None and END_OF_TEXT in made.vocab:
+            say(f"{folder}: no {name}_token is named; {END_OF_TEXT} is taken")
+            own = made.vocab[END_OF_TEXT]
         found[name] = ids or ([own] if own is not None else [])
     begin = made.begin if made.begin is not None else next(iter(found["bos"]), None)
     ends = found["eos"]

@@ -121,9 +121,13 @@ def check_vocab(vocab: object, where: Path) -> dict[str, int]:
     if not isinstance(vocab, dict):
         raise Failure(f"{where}: not a tokenizer: its vocabulary is {shown(vocab)}")
     for token, i in vocab.items():
-        if not isinstance(i, int) or isinstance(i, bool) or i < 0:
+        if not is_id(i):
             raise Failure(f"{where}: token {shown(token)} has id {shown(i)}")
     return vocab
+
+
+def is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 
 def check_merges(
@@ -218,7 +222,7 @@ def read_template(data: dict[str, Any], where: Path) -> tuple[tuple[int, ...], t
             name = token.get("id") if isinstance(token, dict) else None
             entry = known.get(name) if isinstance(name, str) else None
             ids = entry.get("ids") if isinstance(entry, dict) else None
-            if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids):
+            if not isinstance(ids, list) or not all(is_id(i) for i in ids):
                 raise Failure(f"{where}: the template puts {shown(piece)}, which is no token")
             (after if seen else before).extend(ids)
         if not seen or sum("Sequence" in piece for piece in single) != 1:
@@ -285,4 +289,7 @@ def from_tokenizer_json(path: Path, rebuilt: bool, prefix_space: bool) -> tuple[
     added = data.get("added_tokens") or []
     if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
         raise Failure(f"{path}: not a tokenizer: added_tokens is {shown(added)}")
-    return made, [(token.get("id"), Added.of(token, path)) for token in added]
+    for token in added:
+        if not is_id(token.get("id")):
+            raise Failure(f"{path}: added token {shown(token)} has no id")
+    return made, [(token["id"], Added.of(token, path)) for token in added]

@@ -258,9 +258,9 @@ def check_gpt2_refusals(checks: Checks, work: Path) -> None:
         path = folder / "model.safetensors"
         path.write_bytes(path.read_bytes()[:-100])
 
-    def with_more(folder: Path) -> None:
-        more = {"h.0.attn.c_extra.weight": plain["ln_f.weight"]}
-        save_file(plain | more, folder / "model.safetensors")
+    def with_more(name: str) -> Change:
+        more = {name: plain["ln_f.weight"]}
+        return lambda folder: save_file(plain | more, folder / "model.safetensors")
 
     refused("no config.json", lambda folder: (folder / "config.json").unlink())
     refused("not JSON", text("config.json", "<html>"))
@@ -279,7 +279,9 @@ def check_gpt2_refusals(checks: Checks, work: Path) -> None:
     refused("activation_function 'tanh'", lambda f: write_config(f, activation_function="tanh"))
     refused("layer_norm_epsilon", lambda folder: write_config(folder, layer_norm_epsilon="x"))
     refused("wpe.weight is missing", without("wpe.weight"))
-    refused("unexpected tensor h.0.attn.c_extra", with_more)
+    refused("unexpected tensor h.0.attn.c_extra", with_more("h.0.attn.c_extra.weight"))
+    refused("unexpected tensor lm_head.bias", with_more("lm_head.bias"))
+    refused("unexpected tensor transformer.ln_f.x", with_more("transformer.ln_f.x"))
     refused("neither model.safetensors", lambda folder: (folder / "model.safetensors").unlink())
     refused("model.safetensors:", cut)
     refused("model.safetensors:", text("model.safetensors", "version https://git-lfs"))

@@ -15,6 +15,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
 
+from checkpoint import write
 from checks import Checks
 from hf_folder import Config
 from hf_tokenizer import byte_level_bpe
@@ -321,6 +323,32 @@ def check_random(checks: Checks, work: Path, first: int, n: int) -> None:
     checks.that(n_converted > n // 2, f"{n_converted} of {n} random folders were converted")
 
 
+def vocabulary_file(path: Path, metadata: dict[str, Any]) -> None:
+    """A GGUF file that is a tokenizer alone."""
+    write(path, "gpt2", {"general.name": "vocabulary", **metadata}, [])
+
+
+def check_program(checks: Checks, work: Path, locus: Path, first: int, n: int) -> None:
+    """The program reads what is converted as transformers reads the folder."""
+    file, text_file = work / "vocabulary.gguf", work / "text"
+    for seed in range(first, first + n):
+        chance = Chance(seed)
+        path = random_folder(chance, work / "random").write()
+        try:
+            vocabulary_file(file, converted(path))
+        except Failure:
+            continue
+        theirs = AutoTokenizer.from_pretrained(str(path))
+        text = "".join(texts(chance.generator, 9))
+        text_file.write_bytes(text.encode())
+        command = [locus, "tokenize", "-q", "-m", file, "-f", text_file, "--ids", "--special"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = [int(word) for word in done.stdout.split()]
+        expected = theirs(text, add_special_tokens=False).input_ids
+        same = done.returncode == 0 and found == expected
+        checks.that(same, f"seed {seed}: {text!r}: {found} {done.stderr}, expected {expected}")
+
+
 # ---- chosen folders ------------------------------------------------------------------------
 
 
@@ -465,6 +493,7 @@ def check_refusals(checks: Checks, work: Path) -> None:
     refused("'the' is one that BPE gives", adds(added(260, "the", single_word=True)))
     refused("'Ã©' is one that BPE gives", adds(added(vocabulary()["Ã©"], "Ã©")))
     refused("is no valid text", adds(added(n, "\ud800")))
+    refused("has no id", adds({"content": "<m>"}))
     refused("unknown flags", adds(added(n, "<m>") | {"glued": True}))
     refused("no merges", model("merges", []))
     refused("'zz' is no token", model("merges", [["z", "z"]]))
@@ -543,6 +572,8 @@ def main() -> None:
         print("skipped: random tokenizers beside transformers' (scripts/setup.sh python-train)")
     else:
         check_random(checks, work, first=0, n=150)
+        if len(sys.argv) > 2:
+            check_program(checks, work, Path(sys.argv[2]), first=1000, n=100)
     checks.report()
 
 

@@ -27,8 +27,17 @@ import numpy as np
 import torch
 
 import train
+from checkpoint import Tensor, write
 from checks import Checks
-from decoder import SCHEMES, Decoder, DecoderConfig, parse_position, read_gguf
+from decoder import (
+    SCHEMES,
+    Decoder,
+    DecoderConfig,
+    metadata_of,
+    metadata_of_tokenizer,
+    parse_position,
+    read_gguf,
+)
 from texts import Windows
 from training import LEARNING_RATES, Training, command_of
 
@@ -448,6 +457,35 @@ def check_unknown_keys(checks: Checks, bench: Bench) -> None:
         checks.that((key if value else "ffn_gate") in found, f"{key}: {found}")
 
 
+def check_tokenizers(checks: Checks, bench: Bench) -> None:
+    """A file whose tokenizer does more than the trainer's is refused."""
+    model, tokenizer = read_gguf(bench.path("none.gguf"))
+    last = len(tokenizer.tokens) - 1
+    for key, value in (
+        ("pre", "llama-bpe"),
+        ("model", "llama"),
+        ("add_bos_token", True),
+        ("add_eos_token", True),
+        ("add_space_prefix", True),
+        ("token_type", [1] * last + [4]),
+    ):
+        path = bench.path("odd.gguf")
+        made = metadata_of_tokenizer(tokenizer) | {f"tokenizer.ggml.{key}": value}
+        metadata = metadata_of(model.config, model.position.spec()) | made
+        tensors = [
+            Tensor.of(name, values.detach().numpy())
+            for name, values in model.checkpoint_tensors().items()
+        ]
+        write(path, "locus", metadata, tensors)
+        try:
+            read_gguf(path)
+            found = "nothing"
+        except ValueError as error:
+            found = str(error)
+        words = "user-defined" if key == "token_type" else str(value) if key == "pre" else key
+        checks.that(words in found or "llama" in found, f"{key}: {found}")
+
+
 def main() -> None:
     folder, locus, text = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     checks, bench = Checks(), Bench(folder, text.read_text(encoding="utf-8"))
@@ -464,6 +502,7 @@ def main() -> None:
     check_links(checks, bench)
     check_refused(checks, bench)
     check_unknown_keys(checks, bench)
+    check_tokenizers(checks, bench)
     checks.report()
 
 
