@@ -40,8 +40,8 @@ struct locus_position_param {
 enum { LOCUS_POSITION_MAX_PARAMS = 24 };
 
 /* A SPEC, resolved: every parameter of the scheme has a value. A parameter `factor` that was the
- * word "auto" is max(1, session length / trained length), the latter its parameter `trained` where
- * the scheme has one. */
+ * word "auto" is what the scheme's hook auto_factor says or, where it has none, max(1, session
+ * length / trained length), the latter its parameter `trained` where the scheme has one. */
 struct locus_position_spec {
     const struct locus_position_scheme *scheme;
     double values[LOCUS_POSITION_MAX_PARAMS]; /* as `params` lists them; a CHOICE's is its index */
@@ -81,6 +81,10 @@ struct locus_position_scheme {
      * the registry begin with "position_" or "blk.N.position_". */
     const char *const *tensors;
 
+    /* OPTIONAL: what factor=auto is for a session of env->session_length positions; the other
+     * values of `spec` are resolved. */
+    double (*auto_factor)(const struct locus_position_env *env,
+                          const struct locus_position_spec *spec);
     /* OPTIONAL: called at session creation. Precomputes tables (angles in double) into *state, and
      * refuses what it can't serve, saying what is missing. */
     enum locus_status (*init)(void **state, const struct locus_position_env *env,

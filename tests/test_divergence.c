@@ -19,11 +19,12 @@ struct fixture {
 
 static struct fixture fixture_open(void)
 {
+    const struct locus_reading reading = {false, {LOCUS_BEGIN_NONE, -1}};
     locus_error error;
     struct fixture fixture = {.opened = testing_open(testing_golden("perplexity.gguf"))};
     char *text = testing_read(testing_golden("perplexity.txt"), NULL);
     ck_assert_int_eq(locus_corpus_encode(&fixture.corpus, fixture.opened.model,
-                                         fixture.opened.tokenizer, text, strlen(text), false,
+                                         fixture.opened.tokenizer, text, strlen(text), &reading,
                                          &error),
                      LOCUS_OK);
     free(text);
@@ -161,7 +162,7 @@ END_TEST
 
 START_TEST(losses_are_those_without_a_reference)
 {
-    const struct locus_plan plan = {LOCUS_SLIDING, 90, 70};
+    const struct locus_plan plan = {LOCUS_SLIDING, 90, 70, false};
     struct fixture fixture = fixture_open();
     struct comparison run = compare(&fixture, &plan, "alibi", "", 0, 1, NULL);
     struct locus_losses alone;

@@ -34,32 +34,121 @@ static void count_targets(const struct locus_plan *plan, int n_tokens, int count
     }
 }
 
-START_TEST(windows_and_sliding_score_every_token_but_the_first_once)
+START_TEST(windows_score_every_token_but_the_first_once)
 {
     int counts[LONGEST_TEXT];
     for (int n = 0; n < LONGEST_TEXT; n++)
-        for (int length = 1; length <= 24; length++)
-            for (int stride = 0; stride <= length; stride++) {
-                struct locus_plan plan = {stride ? LOCUS_SLIDING : LOCUS_WINDOWS, length, stride};
+        for (int length = 1; length <= 24; length++) {
+            const struct locus_plan plan = {LOCUS_WINDOWS, length, 0, false};
+            ck_assert_int_eq(locus_plan_check(&plan, NULL), LOCUS_OK);
+            ck_assert_int_eq(locus_plan_tokens(&plan, n), n > 1 ? n - 1 : 0);
+            count_targets(&plan, n, counts);
+            for (int i = 0; i < n; i++)
+                ck_assert_int_eq(counts[i], i > 0);
+        }
+}
+END_TEST
+
+/* What the loop of the recipe counts, written as it is published: labels[i] of a window [begin,
+ * end) are its tokens from the last window's end on, and the first of a window has no logits. */
+static int strided_counts(int n, int length, int stride, int counts[LONGEST_TEXT])
+{
+    int previous_end = 0, total = 0;
+    memset(counts, 0, LONGEST_TEXT * sizeof *counts);
+    for (int begin = 0; begin < n; begin += stride) {
+        const int end = begin + length < n ? begin + length : n;
+        for (int i = previous_end > begin + 1 ? previous_end : begin + 1; i < end; i++)
+            counts[i]++, total++;
+        previous_end = end;
+        if (end == n) break;
+    }
+    return total;
+}
+
+START_TEST(sliding_scores_what_the_strided_recipe_does)
+{
+    int counts[LONGEST_TEXT], expected[LONGEST_TEXT];
+    for (int n = 0; n < LONGEST_TEXT; n++)
+        for (int length = 2; length <= 24; length++)
+            for (int stride = 1; stride <= length; stride++) {
+                const struct locus_plan plan = {LOCUS_SLIDING, length, stride, false};
                 ck_assert_int_eq(locus_plan_check(&plan, NULL), LOCUS_OK);
-                ck_assert_int_eq(locus_plan_tokens(&plan, n), n > 1 ? n - 1 : 0);
+                const int total = strided_counts(n, length, stride, expected);
+                ck_assert_int_eq(locus_plan_tokens(&plan, n), total);
+                if (stride < length) ck_assert_int_eq(total, n > 1 ? n - 1 : 0);
                 count_targets(&plan, n, counts);
                 for (int i = 0; i < n; i++)
-                    ck_assert_msg(counts[i] == (i > 0), "%d tokens, L %d, S %d: token %d %d times",
-                                  n, length, stride, i, counts[i]);
+                    ck_assert_msg(counts[i] == expected[i],
+                                  "%d tokens, L %d, S %d: token %d %d times", n, length, stride, i,
+                                  counts[i]);
             }
 }
 END_TEST
 
-START_TEST(sliding_windows_are_full_and_see_length_less_stride_before_what_counts)
+START_TEST(sliding_windows_hold_what_they_predict)
 {
-    const struct locus_plan plan = {LOCUS_SLIDING, 16, 4};
-    for (int i = 1; i + 1 < locus_plan_count(&plan, 64); i++) {
-        struct locus_window window = locus_plan_window(&plan, 64, i);
-        ck_assert_int_eq(window.n, 16);
-        ck_assert_int_eq(window.from, 12);
+    const struct locus_plan plan = {LOCUS_SLIDING, 16, 4, false};
+    const int n_windows = locus_plan_count(&plan, 62);
+    for (int i = 0; i < n_windows; i++) {
+        struct locus_window window = locus_plan_window(&plan, 62, i);
         ck_assert_int_eq(window.first, 4 * i);
+        ck_assert_int_eq(window.n, i + 1 < n_windows ? 15 : 13); /* the last one holds 48 to 61 */
+        ck_assert_int_eq(window.from, i > 0 ? 11 : 0);
     }
+    ck_assert_int_eq(n_windows, 13);
+}
+END_TEST
+
+START_TEST(a_length_is_a_windows_that_the_text_fills)
+{
+    static const struct {
+        enum locus_protocol protocol;
+        int n_tokens, longest;
+    } cases[] = {
+        {LOCUS_WINDOWS, 17, 16}, {LOCUS_WINDOWS, 16, 15}, {LOCUS_WINDOWS, 400, 16},
+        {LOCUS_SLIDING, 16, 16}, {LOCUS_SLIDING, 15, 15}, {LOCUS_SLIDING, 400, 16},
+        {LOCUS_HALF, 16, 16},    {LOCUS_HALF, 15, 15},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct locus_plan plan = {cases[i].protocol, 16, 4, false};
+        ck_assert_int_eq(locus_plan_longest(&plan, cases[i].n_tokens), cases[i].longest);
+    }
+}
+END_TEST
+
+START_TEST(strides_that_are_not_given_leave_half_a_window)
+{
+    static const struct {
+        int length, stride;
+    } cases[] = {{2048, 256}, {512, 256}, {511, 255}, {256, 128}, {100, 50}, {3, 1}, {2, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct locus_plan asked = {LOCUS_SLIDING, 0, 0, false};
+        struct locus_plan plan = locus_plan_at(asked, cases[i].length);
+        ck_assert_int_eq(plan.length, cases[i].length);
+        ck_assert_int_eq(plan.stride, cases[i].stride);
+        plan = locus_plan_at((struct locus_plan){LOCUS_SLIDING, 9, 7, false}, cases[i].length);
+        ck_assert_int_eq(plan.stride, 7);
+    }
+}
+END_TEST
+
+START_TEST(a_first_window_is_the_only_one)
+{
+    int counts[LONGEST_TEXT];
+    for (int n = 0; n < LONGEST_TEXT; n++)
+        for (int length = 3; length <= 24; length++) {
+            struct locus_plan plan = {LOCUS_WINDOWS, length, 0, true};
+            count_targets(&plan, n, counts);
+            for (int i = 0; i < n; i++)
+                ck_assert_int_eq(counts[i], i > 0 && i <= length);
+            ck_assert_int_eq(locus_plan_tokens(&plan, n), n <= length ? n - (n > 0) : length);
+            plan.protocol = LOCUS_HALF;
+            count_targets(&plan, n, counts);
+            for (int i = 0; i < n; i++)
+                ck_assert_int_eq(counts[i], n >= length && i > length / 2 && i < length);
+        }
+    const struct locus_plan sliding = {LOCUS_SLIDING, 16, 4, true};
+    ck_assert_int_eq(locus_plan_check(&sliding, NULL), LOCUS_ERROR_ARGUMENT);
 }
 END_TEST
 
@@ -68,7 +157,7 @@ START_TEST(half_scores_the_second_half_of_whole_windows)
     int counts[LONGEST_TEXT];
     for (int n = 0; n < LONGEST_TEXT; n++)
         for (int length = 3; length <= 40; length++) {
-            const struct locus_plan plan = {LOCUS_HALF, length, 0};
+            const struct locus_plan plan = {LOCUS_HALF, length, 0, false};
             ck_assert_int_eq(locus_plan_tokens(&plan, n), n / length * (length - 1 - length / 2));
             count_targets(&plan, n, counts);
             for (int i = 0; i < n; i++)
@@ -79,9 +168,10 @@ END_TEST
 
 START_TEST(lengths_and_strides_without_sense_are_refused)
 {
-    const struct locus_plan plans[] = {{LOCUS_WINDOWS, 0, 0},  {LOCUS_HALF, 2, 0},
-                                       {LOCUS_SLIDING, 8, 0},  {LOCUS_SLIDING, 8, 9},
-                                       {LOCUS_SLIDING, 8, -1}, {LOCUS_WINDOWS, -4, 0}};
+    const struct locus_plan plans[] = {{LOCUS_WINDOWS, 0, 0, false}, {LOCUS_HALF, 2, 0, false},
+                                       {LOCUS_SLIDING, 1, 1, false}, {LOCUS_SLIDING, 8, 0, false},
+                                       {LOCUS_SLIDING, 8, 9, false}, {LOCUS_SLIDING, 8, -1, false},
+                                       {LOCUS_WINDOWS, -4, 0, false}};
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
         ck_assert_int_eq(locus_plan_check(&plans[i], NULL), LOCUS_ERROR_ARGUMENT);
 }
@@ -96,6 +186,8 @@ struct bench {
     struct locus_corpus corpus;
 };
 
+static const struct locus_begin every = {LOCUS_BEGIN_EVERY, 3}, nowhere = {LOCUS_BEGIN_NONE, -1};
+
 /* A golden model, and two documents of tokens drawn by a fixed rule. */
 static struct bench bench_open(const char *name)
 {
@@ -103,7 +195,7 @@ static struct bench bench_open(const char *name)
     locus_error error;
     bench.model = locus_model_open(testing_golden(name), &error);
     ck_assert_msg(bench.model != NULL, "%s: %s", name, error.message);
-    bench.corpus = (struct locus_corpus){.n_tokens = N_TOKENS, .n_documents = 2, .begin = 3};
+    bench.corpus = (struct locus_corpus){.n_tokens = N_TOKENS, .n_documents = 2, .begin = every};
     bench.corpus.tokens = calloc(N_TOKENS, sizeof *bench.corpus.tokens);
     bench.corpus.n_bytes = calloc(N_TOKENS, sizeof *bench.corpus.n_bytes);
     bench.corpus.documents = calloc(2, sizeof *bench.corpus.documents);
@@ -197,7 +289,8 @@ START_TEST(losses_are_those_of_the_logits)
 {
     struct bench bench = bench_open("llama-half.gguf");
     const int n_vocab = locus_model_info_get(bench.model).n_vocab;
-    const struct locus_plan plan = {LOCUS_SLIDING, 24, 7};
+    const struct locus_plan plan = {LOCUS_SLIDING, 24, 7, false};
+    bench.corpus.begin = nowhere;
     struct locus_losses losses = measure(&bench, plan, 5);
     float *logits = calloc(24 * (size_t)n_vocab, sizeof *logits);
     locus_session *session = open_session(&bench, NULL, 24, 0);
@@ -228,12 +321,22 @@ START_TEST(losses_are_those_of_the_logits)
 }
 END_TEST
 
-START_TEST(sliding_by_its_length_is_windows)
+START_TEST(sliding_by_its_length_is_windows_that_do_not_meet)
 {
     struct bench bench = bench_open("bloom-alibi.gguf");
-    struct locus_losses windows = measure(&bench, (struct locus_plan){LOCUS_WINDOWS, 32, 0}, 0);
-    struct locus_losses sliding = measure(&bench, (struct locus_plan){LOCUS_SLIDING, 32, 32}, 0);
-    ck_assert(same_losses(&windows, &sliding));
+    bench.corpus.begin = nowhere;
+    struct locus_losses windows =
+        measure(&bench, (struct locus_plan){LOCUS_WINDOWS, 32, 0, false}, 0);
+    struct locus_losses sliding =
+        measure(&bench, (struct locus_plan){LOCUS_SLIDING, 32, 32, false}, 0);
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < bench.corpus.documents[i].n; j++) {
+            const int token = bench.corpus.documents[i].first + j;
+            if (j % 32 == 0)
+                ck_assert(isnan(sliding.nll[token]));
+            else
+                ck_assert_mem_eq(&sliding.nll[token], &windows.nll[token], sizeof(float));
+        }
     locus_losses_free(&windows);
     locus_losses_free(&sliding);
     bench_close(&bench);
@@ -250,7 +353,7 @@ START_TEST(a_long_forward_serves_shorter_windows_bit_for_bit)
         bool whole;
         for (int i = 0; i < N; i++) {
             const struct locus_plan plan = {(enum locus_protocol)protocol, lengths[i],
-                                            protocol == LOCUS_SLIDING ? 16 : 0};
+                                            protocol == LOCUS_SLIDING ? 16 : 0, false};
             ck_assert_int_eq(locus_losses_init(&shared[i], &plan, &bench.corpus, NULL), LOCUS_OK);
         }
         locus_session *session = open_session(&bench, NULL, 64, 0);
@@ -280,7 +383,8 @@ static struct locus_summary add(struct locus_summary a, struct locus_summary b)
 START_TEST(positions_together_are_the_windows)
 {
     struct bench bench = bench_open("gpt2-learned.gguf");
-    struct locus_losses losses = measure(&bench, (struct locus_plan){LOCUS_WINDOWS, 32, 0}, 0);
+    struct locus_losses losses =
+        measure(&bench, (struct locus_plan){LOCUS_WINDOWS, 32, 0, false}, 0);
     struct locus_summary whole = locus_summary_of(&losses, &bench.corpus), sum = {0};
     ck_assert_int_eq(whole.tokens, N_TOKENS - 2);
     for (int end = 8, first = 0; end <= 32; first = end, end *= 2)
@@ -290,7 +394,8 @@ START_TEST(positions_together_are_the_windows)
     ck_assert_double_eq_tol(sum.sum, whole.sum, 1e-9 * whole.sum);
 
     /* The first bucket is what windows of its length have at the starts that both share. */
-    struct locus_losses shorter = measure(&bench, (struct locus_plan){LOCUS_WINDOWS, 8, 0}, 0);
+    struct locus_losses shorter =
+        measure(&bench, (struct locus_plan){LOCUS_WINDOWS, 8, 0, false}, 0);
     for (int i = 0; i < 2; i++)
         for (int j = 1; j < bench.corpus.documents[i].n; j++)
             if ((j - 1) % 32 < 8) {
@@ -303,24 +408,31 @@ START_TEST(positions_together_are_the_windows)
 }
 END_TEST
 
-START_TEST(half_puts_begin_of_text_over_the_first_token_of_a_window)
+START_TEST(begin_of_text_goes_over_the_first_token_of_every_window)
 {
-    struct bench bench = bench_open("llama-none.gguf");
-    const struct locus_plan plan = {LOCUS_HALF, 16, 0};
-    struct locus_losses over = measure(&bench, plan, 0);
-    bench.corpus.begin = -1;
-    struct locus_losses without = measure(&bench, plan, 0);
-    ck_assert(!same_losses(&over, &without));
-    for (int i = 0; i < N_FIRST; i += 16)
-        bench.corpus.tokens[i] = 3;
-    for (int i = N_FIRST; i < N_TOKENS; i += 16)
-        bench.corpus.tokens[i] = 3;
-    struct locus_losses written = measure(&bench, plan, 0);
-    ck_assert(same_losses(&over, &written));
-    locus_losses_free(&over);
-    locus_losses_free(&without);
-    locus_losses_free(&written);
-    bench_close(&bench);
+    for (int protocol = LOCUS_WINDOWS; protocol <= LOCUS_HALF; protocol++) {
+        struct bench bench = bench_open("llama-none.gguf");
+        const struct locus_plan plan = {(enum locus_protocol)protocol, 16,
+                                        protocol == LOCUS_SLIDING ? 16 : 0, false};
+        struct locus_losses over = measure(&bench, plan, 0);
+        bench.corpus.begin = nowhere;
+        struct locus_losses without = measure(&bench, plan, 0);
+        ck_assert(!same_losses(&over, &without));
+        /* What is fed there is not what is predicted there. */
+        struct locus_losses written = {plan, NULL};
+        if (protocol != LOCUS_WINDOWS) {
+            for (int i = 0; i < N_FIRST; i += 16)
+                bench.corpus.tokens[i] = every.token;
+            for (int i = N_FIRST; i < N_TOKENS; i += 16)
+                bench.corpus.tokens[i] = every.token;
+            written = measure(&bench, plan, 0);
+            ck_assert(same_losses(&over, &written));
+        }
+        locus_losses_free(&over);
+        locus_losses_free(&without);
+        locus_losses_free(&written);
+        bench_close(&bench);
+    }
 }
 END_TEST
 
@@ -355,11 +467,12 @@ static struct locus_row make_row(const char *position, int length, double nll)
     return row;
 }
 
-static void write_rows(const char *path, bool resume, const struct locus_row *rows, int n)
+static void write_rows(const char *path, const struct locus_row *rows, int n)
 {
     struct locus_csv csv;
     locus_error error;
-    ck_assert_msg(locus_csv_open(&csv, path, resume, &error) == LOCUS_OK, "%s", error.message);
+    ck_assert_msg(locus_csv_open(&csv, path, LOCUS_CSV_REPLACE, &error) == LOCUS_OK, "%s",
+                  error.message);
     for (int i = 0; i < n; i++)
         ck_assert_int_eq(locus_csv_add(&csv, &rows[i], &error), LOCUS_OK);
     locus_csv_close(&csv);
@@ -370,9 +483,9 @@ START_TEST(rows_come_back_from_their_file)
     const char *path = testing_temporary("rows.csv");
     struct locus_row rows[] = {make_row("rope:dim=8,base=10000", 16, 1.25),
                                make_row("alibi", 32, 2.5)};
-    write_rows(path, false, rows, 2);
+    write_rows(path, rows, 2);
     struct locus_csv csv;
-    ck_assert_int_eq(locus_csv_open(&csv, path, true, NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, NULL), LOCUS_OK);
     ck_assert_int_eq(csv.n_rows, 2);
     for (int i = 0; i < 2; i++) {
         const struct locus_row *found = locus_csv_find(&csv, &rows[i]);
@@ -398,14 +511,14 @@ START_TEST(a_file_cut_anywhere_is_taken_up_again)
     const char *path = testing_temporary("whole.csv"), *cut = testing_temporary("cut.csv");
     struct locus_row rows[] = {make_row("rope:dim=8", 16, 1), make_row("none", 32, 2)};
     size_t n_bytes, n_again;
-    write_rows(path, false, rows, 2);
+    write_rows(path, rows, 2);
     char *bytes = testing_read(path, &n_bytes);
     for (size_t n = 0; n <= n_bytes; n++) {
         testing_write(cut, bytes, n);
         struct locus_csv csv;
         locus_error error;
-        ck_assert_msg(locus_csv_open(&csv, cut, true, &error) == LOCUS_OK, "cut at %zu: %s", n,
-                      error.message);
+        ck_assert_msg(locus_csv_open(&csv, cut, LOCUS_CSV_RESUME, &error) == LOCUS_OK,
+                      "cut at %zu: %s", n, error.message);
         for (int i = 0; i < 2; i++)
             if (!locus_csv_find(&csv, &rows[i]))
                 ck_assert_int_eq(locus_csv_add(&csv, &rows[i], NULL), LOCUS_OK);
@@ -426,18 +539,19 @@ START_TEST(a_file_that_another_run_writes_is_left_alone)
     const char *path = testing_temporary("shared.csv");
     struct locus_csv first, second;
     locus_error error;
-    ck_assert_int_eq(locus_csv_open(&first, path, false, &error), LOCUS_OK);
+    ck_assert_int_eq(locus_csv_open(&first, path, LOCUS_CSV_NEW, &error), LOCUS_OK);
     size_t n_before, n_after;
     free(testing_read(path, &n_before));
-    for (int resume = 0; resume < 2; resume++) {
-        ck_assert_int_eq(locus_csv_open(&second, path, resume, &error), LOCUS_ERROR_IO);
+    for (int mode = LOCUS_CSV_NEW; mode <= LOCUS_CSV_REPLACE; mode++) {
+        ck_assert_int_eq(locus_csv_open(&second, path, (enum locus_csv_mode)mode, &error),
+                         LOCUS_ERROR_IO);
         ck_assert_ptr_nonnull(strstr(error.message, "shared.csv: another run is writing to it"));
         locus_csv_close(&second);
     }
     free(testing_read(path, &n_after));
     ck_assert_uint_eq(n_before, n_after);
     locus_csv_close(&first);
-    ck_assert_int_eq(locus_csv_open(&second, path, true, &error), LOCUS_OK);
+    ck_assert_int_eq(locus_csv_open(&second, path, LOCUS_CSV_RESUME, &error), LOCUS_OK);
     locus_csv_close(&second);
 }
 END_TEST
@@ -451,7 +565,7 @@ START_TEST(a_file_of_something_else_is_not_resumed_and_stays)
         locus_error error;
         size_t n_bytes;
         testing_write(path, contents[i], strlen(contents[i]));
-        ck_assert_int_eq(locus_csv_open(&csv, path, true, &error), LOCUS_ERROR_FORMAT);
+        ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error), LOCUS_ERROR_FORMAT);
         ck_assert_ptr_nonnull(strstr(error.message, "header"));
         locus_csv_close(&csv);
         char *bytes = testing_read(path, &n_bytes);
@@ -461,23 +575,139 @@ START_TEST(a_file_of_something_else_is_not_resumed_and_stays)
 }
 END_TEST
 
-START_TEST(a_row_whose_result_is_no_number_is_not_resumed)
+START_TEST(results_are_not_overwritten_unless_that_is_asked_for)
 {
-    static const char *const results[] = {"abc", "2.5x", "nan"};
-    const char *path = testing_temporary("odd.csv");
-    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
-        struct locus_row row = make_row("none", 16, 2.5);
-        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_NLL, results[i]));
-        write_rows(path, false, &row, 1);
+    static const char *const contents[] = {"precious notes\n", "x"};
+    const char *path = testing_temporary("kept.csv");
+    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
         struct locus_csv csv;
         locus_error error;
-        char expected[64];
-        ck_assert_int_eq(locus_csv_open(&csv, path, true, &error), LOCUS_ERROR_FORMAT);
-        snprintf(expected, sizeof expected, "odd.csv: line 2: nll is '%s', no number", results[i]);
-        ck_assert_msg(strstr(error.message, expected) != NULL, "%s", error.message);
+        testing_write(path, contents[i], strlen(contents[i]));
+        ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_NEW, &error), LOCUS_ERROR_IO);
+        ck_assert_ptr_nonnull(strstr(error.message, "kept.csv is there already"));
+        ck_assert_ptr_nonnull(strstr(error.message, "--resume"));
+        ck_assert_ptr_nonnull(strstr(error.message, "--force"));
+        locus_csv_close(&csv);
+        char *bytes = testing_read(path, NULL);
+        ck_assert_str_eq(bytes, contents[i]);
+        free(bytes);
+        ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_REPLACE, &error), LOCUS_OK);
+        locus_csv_close(&csv);
+        bytes = testing_read(path, NULL);
+        ck_assert_int_eq(strncmp(bytes, "task,model,", 11), 0);
+        free(bytes);
+    }
+    /* An empty file and a device hold nothing. */
+    struct locus_csv csv;
+    testing_write(path, "", 0);
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_NEW, NULL), LOCUS_OK);
+    locus_csv_close(&csv);
+    ck_assert_int_eq(locus_csv_open(&csv, "/dev/null", LOCUS_CSV_NEW, NULL), LOCUS_OK);
+    locus_csv_close(&csv);
+}
+END_TEST
+
+START_TEST(a_file_of_other_columns_is_refused_in_one_line)
+{
+    static const char old[] = "task,model,model_sha,weight_type,position,attention,trained_length,"
+                              "text,length,threads,seconds\nperplexity,x,y\n";
+    const char *path = testing_temporary("old.csv");
+    struct locus_csv csv;
+    locus_error error;
+    testing_write(path, old, sizeof old - 1);
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error), LOCUS_ERROR_FORMAT);
+    ck_assert_msg(strstr(error.message, "old.csv: can't be resumed: its header has other columns, "
+                                        "11 of them, expected the 31 of locus " LOCUS_VERSION),
+                  "%s", error.message);
+    locus_csv_close(&csv);
+}
+END_TEST
+
+START_TEST(a_row_whose_result_can_be_none_is_not_resumed)
+{
+    static const struct {
+        enum locus_column column;
+        const char *text;
+        bool fits;
+    } cases[] = {
+        {LOCUS_COLUMN_NLL, "abc", false},
+        {LOCUS_COLUMN_NLL, "2.5x", false},
+        {LOCUS_COLUMN_NLL, "nan", false},
+        {LOCUS_COLUMN_NLL, "inf", false},
+        {LOCUS_COLUMN_NLL, "1e300", false},
+        {LOCUS_COLUMN_NLL, "-5", false},
+        {LOCUS_COLUMN_NLL, "800.5", true},
+        {LOCUS_COLUMN_PERPLEXITY, "inf", true}, /* e^800 */
+        {LOCUS_COLUMN_PERPLEXITY, "-inf", false},
+        {LOCUS_COLUMN_STANDARD_ERROR, "inf", true},
+        {LOCUS_COLUMN_BITS_PER_BYTE, "inf", false},
+        {LOCUS_COLUMN_TOKENS, "1e30", false},
+        {LOCUS_COLUMN_TOKENS, "-1", false},
+        {LOCUS_COLUMN_ACCURACY, "1.5", false},
+        {LOCUS_COLUMN_SECONDS, "inf", false},
+    };
+    const char *path = testing_temporary("odd.csv");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct locus_row row = make_row("none", 16, 2.5);
+        ck_assert(locus_row_set_text(&row, cases[i].column, cases[i].text));
+        write_rows(path, &row, 1);
+        struct locus_csv csv;
+        locus_error error;
+        char expected[96];
+        enum locus_status status = locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error);
+        snprintf(expected, sizeof expected, "odd.csv: line 2: %s is '%s', not a number that",
+                 locus_column_name(cases[i].column), cases[i].text);
+        ck_assert_int_eq(status, cases[i].fits ? LOCUS_OK : LOCUS_ERROR_FORMAT);
+        if (!cases[i].fits)
+            ck_assert_msg(strstr(error.message, expected) != NULL, "%s", error.message);
         locus_csv_close(&csv);
         locus_row_free(&row);
     }
+}
+END_TEST
+
+START_TEST(the_newest_row_wins_and_older_states_are_told_apart)
+{
+    const char *path = testing_temporary("newest.csv");
+    struct locus_row rows[3];
+    static const char *const shas[] = {"aa", "bb", "bb"};
+    for (int i = 0; i < 3; i++) {
+        rows[i] = make_row("none", 16, 1 + i);
+        ck_assert(locus_row_set_text(&rows[i], LOCUS_COLUMN_TEXT_SHA, shas[i]));
+    }
+    write_rows(path, rows, 3);
+    struct locus_csv csv;
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, NULL), LOCUS_OK);
+    ck_assert_ptr_eq(locus_csv_find(&csv, &rows[1]), &csv.rows[2]);
+    ck_assert(locus_row_is_outdated(&csv.rows[0], &rows[1], LOCUS_COLUMN_TEXT_SHA));
+    ck_assert(!locus_row_is_outdated(&csv.rows[0], &rows[1], LOCUS_COLUMN_MODEL_SHA));
+    ck_assert(!locus_row_is_outdated(&csv.rows[1], &rows[2], LOCUS_COLUMN_TEXT_SHA));
+    struct locus_row other = make_row("none", 32, 1);
+    ck_assert(!locus_row_is_outdated(&csv.rows[0], &other, LOCUS_COLUMN_TEXT_SHA));
+    locus_csv_close(&csv);
+    locus_row_free(&other);
+    for (int i = 0; i < 3; i++)
+        locus_row_free(&rows[i]);
+}
+END_TEST
+
+/* Rows of a file may hold anything that is a number. */
+START_TEST(pooling_survives_huge_figures)
+{
+    struct locus_row rows[2], pooled;
+    const struct locus_row *of[] = {&rows[0], &rows[1]};
+    for (int i = 0; i < 2; i++) {
+        rows[i] = make_row("none", 16, 900);
+        ck_assert_str_eq(rows[i].cells[LOCUS_COLUMN_PERPLEXITY], "inf");
+        ck_assert(locus_row_set_text(&rows[i], LOCUS_COLUMN_TOKENS, i ? "1e300" : "7"));
+        ck_assert(locus_row_set_text(&rows[i], LOCUS_COLUMN_BITS_PER_BYTE, "1e-30"));
+    }
+    ck_assert(locus_row_pool(&pooled, of, 2, "cc"));
+    ck_assert_str_eq(pooled.cells[LOCUS_COLUMN_TEXT_SHA], "cc");
+    ck_assert_str_eq(pooled.cells[LOCUS_COLUMN_TOKENS], "1000000000000007");
+    locus_row_free(&pooled);
+    locus_row_free(&rows[0]);
+    locus_row_free(&rows[1]);
 }
 END_TEST
 
@@ -487,7 +717,7 @@ START_TEST(pooled_rows_average_over_all_tokens)
     struct locus_summary more = {.tokens = 30, .bytes = 60, .sum = 60, .squares = 150};
     ck_assert(locus_row_set_summary(&b, &more));
     const struct locus_row *rows[] = {&a, &b};
-    ck_assert(locus_row_pool(&pooled, rows, 2));
+    ck_assert(locus_row_pool(&pooled, rows, 2, "0123456789abcdef"));
     ck_assert_str_eq(pooled.cells[LOCUS_COLUMN_TEXT], "pooled");
     ck_assert_str_eq(pooled.cells[LOCUS_COLUMN_TOKENS], "40");
     ck_assert_double_eq_tol(locus_row_number(&pooled, LOCUS_COLUMN_NLL), 70.0 / 40, 1e-8);
@@ -532,23 +762,30 @@ int main(void)
     Suite *suite = suite_create("experiment");
     TCase *protocols = tcase_create("protocols"), *losses = tcase_create("losses"),
           *rows = tcase_create("rows");
-    tcase_add_test(protocols, windows_and_sliding_score_every_token_but_the_first_once);
-    tcase_add_test(protocols,
-                   sliding_windows_are_full_and_see_length_less_stride_before_what_counts);
+    tcase_add_test(protocols, windows_score_every_token_but_the_first_once);
+    tcase_add_test(protocols, sliding_scores_what_the_strided_recipe_does);
+    tcase_add_test(protocols, sliding_windows_hold_what_they_predict);
+    tcase_add_test(protocols, a_length_is_a_windows_that_the_text_fills);
+    tcase_add_test(protocols, strides_that_are_not_given_leave_half_a_window);
+    tcase_add_test(protocols, a_first_window_is_the_only_one);
     tcase_add_test(protocols, half_scores_the_second_half_of_whole_windows);
     tcase_add_test(protocols, lengths_and_strides_without_sense_are_refused);
     tcase_add_test(losses, a_session_holds_no_more_than_the_text);
     tcase_add_test(losses, losses_are_those_of_the_logits);
-    tcase_add_test(losses, sliding_by_its_length_is_windows);
+    tcase_add_test(losses, sliding_by_its_length_is_windows_that_do_not_meet);
     tcase_add_test(losses, a_long_forward_serves_shorter_windows_bit_for_bit);
     tcase_add_test(losses, positions_together_are_the_windows);
-    tcase_add_test(losses, half_puts_begin_of_text_over_the_first_token_of_a_window);
+    tcase_add_test(losses, begin_of_text_goes_over_the_first_token_of_every_window);
     tcase_add_test(losses, averages_are_over_tokens);
     tcase_add_test(rows, rows_come_back_from_their_file);
     tcase_add_test(rows, a_file_cut_anywhere_is_taken_up_again);
     tcase_add_test(rows, a_file_that_another_run_writes_is_left_alone);
     tcase_add_test(rows, a_file_of_something_else_is_not_resumed_and_stays);
-    tcase_add_test(rows, a_row_whose_result_is_no_number_is_not_resumed);
+    tcase_add_test(rows, results_are_not_overwritten_unless_that_is_asked_for);
+    tcase_add_test(rows, a_file_of_other_columns_is_refused_in_one_line);
+    tcase_add_test(rows, a_row_whose_result_can_be_none_is_not_resumed);
+    tcase_add_test(rows, the_newest_row_wins_and_older_states_are_told_apart);
+    tcase_add_test(rows, pooling_survives_huge_figures);
     tcase_add_test(rows, pooled_rows_average_over_all_tokens);
     tcase_add_test(rows, sha256_gives_the_standards_digests);
     suite_add_tcase(suite, protocols);

@@ -2,6 +2,7 @@
  * CoPE, the GRU), through their hooks, against the papers' formulas written out plainly in double.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -291,6 +292,46 @@ START_TEST(recurrent_adds_the_state_of_a_gru)
 }
 END_TEST
 
+/* ---- a stretched table -------------------------------------------------------------------- */
+
+/* Rows spread evenly over the session, the first and the last on its ends, as PyTorch's
+ * interpolate(mode="linear", align_corners=True) resamples a table. */
+START_TEST(an_interpolated_table_is_stretched_to_the_session)
+{
+    enum { ROWS = 19, MOST = 400 };
+    static const int lengths[] = {1, 2, 16, 17, 18, 19, 20, 33, 34, 35, 50, 123, 256, 399, 400};
+    static float table[ROWS * N_EMBD], x[MOST * N_EMBD];
+    position_random(table, ROWS * N_EMBD, 1, 1);
+    const struct fake_checkpoint checkpoint = {{{"position_embd.weight", ROWS, N_EMBD, table}}};
+    struct locus_position_env env = position_env(&checkpoint);
+    for (int offset = 0; offset <= 2; offset += 2)
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            const int n = env.session_length = lengths[i], last = ROWS - offset - 1;
+            char spec[64];
+            snprintf(spec, sizeof spec, "learned:beyond=interpolate,factor=auto,offset=%d", offset);
+            struct locus_position position = position_open(&env, spec);
+            ck_assert_int_ge(locus_position_max_positions(&position), n);
+            if (n > last + 1) ck_assert_int_eq(locus_position_max_positions(&position), n);
+            memset(x, 0, sizeof x);
+            locus_position_embed(&position, NULL, x, 0, n, NULL);
+            for (int p = 0; p < n; p++) {
+                const double at = n - 1 <= last ? p : (double)p * last / (n - 1);
+                const int row = at < last ? (int)at : last, next = row < last ? row + 1 : last;
+                for (int d = 0; d < N_EMBD; d++) {
+                    const double a = (double)table[(offset + row) * N_EMBD + d];
+                    const double b = (double)table[(offset + next) * N_EMBD + d];
+                    position_near((double)x[p * N_EMBD + d], a + (at - row) * (b - a), 1e-6, spec,
+                                  p);
+                }
+            }
+            locus_position_free(&position);
+        }
+    env.session_length = 40;
+    position_refused(&env, "learned:beyond=wrap,factor=auto", "without beyond=interpolate");
+    position_refused(&env, "learned:beyond=clamp,factor=auto", "without beyond=interpolate");
+}
+END_TEST
+
 /* ---- refusals ----------------------------------------------------------------------------- */
 
 START_TEST(missing_and_wrong_tensors_are_named)
@@ -333,6 +374,7 @@ int main(void)
     tcase_add_loop_test(tests, transformer_xl_scores_are_the_papers, 0, 2);
     tcase_add_loop_test(tests, cope_counts_gates_from_the_query_back, 0, 2);
     tcase_add_loop_test(tests, recurrent_adds_the_state_of_a_gru, 0, 2);
+    tcase_add_test(tests, an_interpolated_table_is_stretched_to_the_session);
     tcase_add_test(tests, missing_and_wrong_tensors_are_named);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

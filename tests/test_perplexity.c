@@ -8,29 +8,33 @@
 #include "experiment/perplexity.h"
 #include "experiment/setting.h"
 #include "testing.h"
+#include "variant.h"
 
 /* Of the perplexity, relative. */
-#define TOLERANCE 1e-4
+#define TOLERANCE 1e-5
 
 enum { END_OF_TEXT = 256, TRAINED = 32 };
+
+static const struct locus_begin nowhere = {LOCUS_BEGIN_NONE, -1};
 
 static enum locus_status encode(const struct testing_model *fixture, const char *text,
                                 bool documents, struct locus_corpus *corpus, locus_error *error)
 {
+    const struct locus_reading reading = {documents, nowhere};
     *corpus = (struct locus_corpus){0};
     return locus_corpus_encode(corpus, fixture->model, fixture->tokenizer, text, strlen(text),
-                               documents, error);
+                               &reading, error);
 }
 
 /* ---- PyTorch ------------------------------------------------------------------------------ */
 
 struct golden_line {
-    char protocol[16], position[64];
-    int length, stride, over, n_tokens;
+    char protocol[16], position[64], begin[8];
+    int length, stride, first, n_tokens;
     double nll;
 };
 
-/* protocol,length,stride,"position",over,tokens,nll */
+/* protocol,length,stride,"position",begin,first,tokens,nll */
 static struct golden_line parse(const char *line)
 {
     struct golden_line golden = {.position = ""};
@@ -41,7 +45,9 @@ static struct golden_line parse(const char *line)
     const char *rest = line + used, *quote = strchr(rest, '"');
     ck_assert_ptr_nonnull(quote);
     memcpy(golden.position, rest, (size_t)(quote - rest));
-    ck_assert_int_eq(sscanf(quote, "\",%d,%d,%lf", &golden.over, &golden.n_tokens, &golden.nll), 3);
+    ck_assert_int_eq(sscanf(quote, "\",%7[a-z],%d,%d,%lf", golden.begin, &golden.first,
+                            &golden.n_tokens, &golden.nll),
+                     4);
     return golden;
 }
 
@@ -52,12 +58,18 @@ static void check_line(const struct testing_model *fixture, const char *text,
     struct locus_losses losses;
     locus_error error;
     bool whole;
-    struct locus_plan plan = {LOCUS_WINDOWS, golden->length, golden->stride};
+    struct locus_plan plan = {LOCUS_WINDOWS, golden->length, golden->stride, golden->first == 1};
+    struct locus_reading reading = {false, {LOCUS_BEGIN_NONE, -1}};
     while (strcmp(golden->protocol, locus_protocol_name(plan.protocol)) != 0)
         plan.protocol++;
-    ck_assert_int_eq(encode(fixture, text, false, &corpus, &error), LOCUS_OK);
-    ck_assert_int_eq(corpus.begin, -1);
-    if (golden->over) corpus.begin = END_OF_TEXT;
+    while (strcmp(golden->begin, locus_begin_name(reading.begin.rule)) != 0)
+        reading.begin.rule++;
+    if (reading.begin.rule != LOCUS_BEGIN_NONE) reading.begin.token = END_OF_TEXT;
+    corpus = (struct locus_corpus){0};
+    ck_assert_int_eq(locus_corpus_encode(&corpus, fixture->model, fixture->tokenizer, text,
+                                         strlen(text), &reading, &error),
+                     LOCUS_OK);
+    ck_assert_int_eq(locus_corpus_predictions(&corpus, &plan), golden->n_tokens);
     const locus_session_params params = {
         .position = *golden->position ? golden->position : NULL, .n_threads = 1, .n_batch = 24};
     locus_session *session =
@@ -68,8 +80,8 @@ static void check_line(const struct testing_model *fixture, const char *text,
     struct locus_summary summary = locus_summary_of(&losses, &corpus);
     const double ratio = locus_summary_perplexity(&summary) / exp(golden->nll);
     ck_assert_int_eq(summary.tokens, golden->n_tokens);
-    ck_assert_msg(fabs(ratio - 1) <= TOLERANCE, "%s %d %d %s: off by %g", golden->protocol,
-                  golden->length, golden->stride, golden->position, ratio - 1);
+    ck_assert_msg(fabs(ratio - 1) <= TOLERANCE, "%s %d %d %s %s: off by %g", golden->protocol,
+                  golden->length, golden->stride, golden->position, golden->begin, ratio - 1);
     locus_losses_free(&losses);
     locus_session_free(session);
     locus_corpus_free(&corpus);
@@ -86,7 +98,7 @@ START_TEST(perplexity_is_that_of_pytorch)
         struct golden_line golden = parse(line);
         check_line(&fixture, text, &golden);
     }
-    ck_assert_int_ge(n, 14);
+    ck_assert_int_ge(n, 28);
     free(lines);
     free(text);
     testing_close(&fixture);
@@ -128,6 +140,128 @@ START_TEST(schemes_that_depend_on_the_length_take_the_windows)
     ck_assert_ptr_nonnull(session);
     ck_assert_ptr_null(strstr(locus_session_position(session), "length=64"));
     locus_session_free(session);
+    testing_close(&fixture);
+}
+END_TEST
+
+/* Whatever factor=auto is, the last position of the windows has to be there. */
+START_TEST(auto_factors_reach_the_windows_end)
+{
+    static const char *const specs[] = {"linear:factor=auto",     "ntk:factor=auto",
+                                        "yarn:factor=auto",       "llama3:factor=auto",
+                                        "sinusoidal:factor=auto", "alibi:factor=auto",
+                                        "dynamic-ntk:factor=auto"};
+    struct testing_model fixture = testing_open(testing_golden("perplexity.gguf"));
+    char *text = testing_read(testing_golden("perplexity.txt"), NULL);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        for (int length = TRAINED - 1; length <= 3 * TRAINED + 1; length += TRAINED + 1) {
+            const locus_session_params params = {.position = specs[i], .n_threads = 1};
+            int32_t tokens[4 * TRAINED];
+            locus_error error;
+            for (int j = 0; j < length; j++)
+                tokens[j] = (unsigned char)text[j];
+            locus_session *session =
+                locus_session_for_length(fixture.model, &params, length, &error);
+            ck_assert_msg(session != NULL, "%s: %s", specs[i], error.message);
+            ck_assert_int_eq(locus_session_capacity(session), length);
+            ck_assert_int_eq(locus_session_eval(session, tokens, length, NULL, 0, &error),
+                             LOCUS_OK);
+            locus_session_free(session);
+        }
+    free(text);
+    testing_close(&fixture);
+}
+END_TEST
+
+/* ---- begin- and end-of-text --------------------------------------------------------------- */
+
+/* The golden model, whose tokenizer says what it wants; `token`: whether it has a begin-of-text. */
+static struct testing_model open_variant(bool token, bool begin, bool end)
+{
+    struct variant *variant = variant_begin(testing_golden("perplexity.gguf"));
+    if (!token) variant_drop(variant, "tokenizer.ggml.bos_token_id");
+    if (begin) locus_writer_bool(variant_writer(variant), "tokenizer.ggml.add_bos_token", true);
+    if (end) locus_writer_bool(variant_writer(variant), "tokenizer.ggml.add_eos_token", true);
+    return testing_open(variant_finish(variant));
+}
+
+START_TEST(begin_of_text_is_what_the_tokenizer_and_the_protocol_want)
+{
+    static const struct {
+        bool wanted;
+        enum locus_begin_rule asked;
+        enum locus_protocol protocol;
+        enum locus_begin_rule expected; /* LOCUS_BEGIN_AUTO: refused */
+    } cases[] = {
+        {false, LOCUS_BEGIN_AUTO, LOCUS_WINDOWS, LOCUS_BEGIN_NONE},
+        {true, LOCUS_BEGIN_AUTO, LOCUS_WINDOWS, LOCUS_BEGIN_FIRST},
+        {true, LOCUS_BEGIN_AUTO, LOCUS_SLIDING, LOCUS_BEGIN_FIRST},
+        {false, LOCUS_BEGIN_AUTO, LOCUS_HALF, LOCUS_BEGIN_NONE},
+        {true, LOCUS_BEGIN_AUTO, LOCUS_HALF, LOCUS_BEGIN_EVERY},
+        {true, LOCUS_BEGIN_NONE, LOCUS_WINDOWS, LOCUS_BEGIN_NONE},
+        {true, LOCUS_BEGIN_NONE, LOCUS_HALF, LOCUS_BEGIN_NONE},
+        {false, LOCUS_BEGIN_FIRST, LOCUS_WINDOWS, LOCUS_BEGIN_FIRST},
+        {false, LOCUS_BEGIN_EVERY, LOCUS_SLIDING, LOCUS_BEGIN_EVERY},
+        {false, LOCUS_BEGIN_EVERY, LOCUS_HALF, LOCUS_BEGIN_EVERY},
+        {true, LOCUS_BEGIN_FIRST, LOCUS_HALF, LOCUS_BEGIN_AUTO},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct testing_model fixture = open_variant(true, cases[i].wanted, false);
+        struct locus_begin begin;
+        locus_error error;
+        enum locus_status status = locus_begin_resolve(&begin, cases[i].asked, cases[i].protocol,
+                                                       fixture.model, fixture.tokenizer, &error);
+        if (cases[i].expected == LOCUS_BEGIN_AUTO) {
+            ck_assert_int_eq(status, LOCUS_ERROR_ARGUMENT);
+            ck_assert_ptr_nonnull(strstr(error.message, "expected every or none"));
+        } else {
+            ck_assert_int_eq(status, LOCUS_OK);
+            ck_assert_int_eq(begin.rule, cases[i].expected);
+            ck_assert_int_eq(begin.token, begin.rule == LOCUS_BEGIN_NONE ? -1 : END_OF_TEXT);
+        }
+        testing_close(&fixture);
+    }
+}
+END_TEST
+
+START_TEST(a_model_without_begin_of_text_puts_none)
+{
+    struct testing_model fixture = open_variant(false, true, false);
+    struct locus_begin begin;
+    locus_error error;
+    for (int rule = LOCUS_BEGIN_AUTO; rule <= LOCUS_BEGIN_EVERY; rule++) {
+        enum locus_status status =
+            locus_begin_resolve(&begin, (enum locus_begin_rule)rule, LOCUS_WINDOWS, fixture.model,
+                                fixture.tokenizer, &error);
+        if (rule <= LOCUS_BEGIN_NONE) {
+            ck_assert_int_eq(status, LOCUS_OK);
+            ck_assert_int_eq(begin.rule, LOCUS_BEGIN_NONE);
+        } else {
+            ck_assert_int_eq(status, LOCUS_ERROR_ARGUMENT);
+            ck_assert_msg(strstr(error.message, "names no begin-of-text token") != NULL, "%s",
+                          error.message);
+        }
+    }
+    testing_close(&fixture);
+}
+END_TEST
+
+START_TEST(documents_begin_and_end_as_the_tokenizer_wants)
+{
+    struct testing_model fixture = open_variant(true, true, true);
+    const struct locus_reading reading = {true, {LOCUS_BEGIN_FIRST, END_OF_TEXT}};
+    const int32_t expected[] = {END_OF_TEXT, 'o', 'n', 'e', END_OF_TEXT,
+                                END_OF_TEXT, 't', 'w', 'o', END_OF_TEXT};
+    struct locus_corpus corpus = {0};
+    const char *text = "one<|endoftext|>two";
+    ck_assert_int_eq(locus_corpus_encode(&corpus, fixture.model, fixture.tokenizer, text,
+                                         strlen(text), &reading, NULL),
+                     LOCUS_OK);
+    ck_assert_int_eq(corpus.n_documents, 2);
+    ck_assert_int_eq(corpus.n_tokens, 10);
+    ck_assert_mem_eq(corpus.tokens, expected, sizeof expected);
+    ck_assert_int_eq(corpus.n_bytes[4], 0); /* of the text, it stands for none */
+    locus_corpus_free(&corpus);
     testing_close(&fixture);
 }
 END_TEST
@@ -203,6 +337,10 @@ int main(void)
     TCase *golden = tcase_create("PyTorch"), *documents = tcase_create("documents");
     tcase_add_test(golden, perplexity_is_that_of_pytorch);
     tcase_add_test(golden, schemes_that_depend_on_the_length_take_the_windows);
+    tcase_add_test(golden, auto_factors_reach_the_windows_end);
+    tcase_add_test(documents, begin_of_text_is_what_the_tokenizer_and_the_protocol_want);
+    tcase_add_test(documents, a_model_without_begin_of_text_puts_none);
+    tcase_add_test(documents, documents_begin_and_end_as_the_tokenizer_wants);
     tcase_add_test(documents, texts_are_cut_at_marks_or_at_two_blank_lines);
     tcase_add_test(documents, without_documents_marks_are_text_and_counted);
     tcase_add_test(documents, a_text_that_predicts_nothing_is_refused);

@@ -123,9 +123,7 @@ static int count_right(const struct testing_model *fixture, const struct locus_t
     locus_error error;
     int n_right;
     bool whole;
-    ck_assert_int_eq(
-        locus_trials_tokens(trials, fixture->model, fixture->tokenizer, n_tokens, &error),
-        LOCUS_OK);
+    ck_assert_int_eq(locus_trials_tokens(trials, fixture->tokenizer, n_tokens, &error), LOCUS_OK);
     const locus_session_params params = {.position = "none", .n_threads = n_threads};
     locus_session *session = locus_session_for_length(fixture->model, &params, *n_tokens, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
@@ -151,10 +149,15 @@ START_TEST(sessions_are_as_long_as_the_longest_text)
                                             .length = task == LOCUS_TASK_PASSKEY ? 200 : 12,
                                             .n_trials = 20,
                                             .depth = 0.3,
-                                            .seed = 9};
+                                            .seed = 9,
+                                            .begin = locus_model_info_get(fixture.model).bos_token};
+        struct locus_trials bare = trials;
         int n_tokens;
         int right = count_right(&fixture, &trials, 1, &n_tokens);
         ck_assert_int_eq(n_tokens, expected[task]);
+        bare.begin = -1;
+        (void)count_right(&fixture, &bare, 1, &n_tokens);
+        ck_assert_int_eq(n_tokens, expected[task] - (task != LOCUS_TASK_PASSKEY));
         ck_assert_int_ge(right, 0);
         ck_assert_int_le(right, 20);
     }

@@ -60,23 +60,69 @@ static bool check_outputs(struct locus_extrapolate *run)
 
 /* ---- cells done --------------------------------------------------------------------------- */
 
+/* Says, in one line, why results that look as if they were there are computed again: rows that no
+ * cell took are of another model, text or version of the same name. They stay in the file. */
+static void note_outdated(const struct locus_extrapolate *run, const bool *taken)
+{
+    static const struct {
+        enum locus_column column, name;
+        const char *what;
+    } causes[] = {{LOCUS_COLUMN_MODEL_SHA, LOCUS_COLUMN_MODEL, "the model "},
+                  {LOCUS_COLUMN_TEXT_SHA, LOCUS_COLUMN_TEXT, "the text "},
+                  {LOCUS_COLUMN_VERSION, LOCUS_COLUMN_VERSION, "the version, "}};
+    enum { N = sizeof causes / sizeof *causes };
+    const char *changed[N] = {NULL};
+    int n_again = 0, n_named = 0;
+    for (int i = 0; i < run->n_cells; i++) {
+        const struct locus_row *row = &run->cells[i].row;
+        bool again = false;
+        if (run->cells[i].state != LOCUS_CELL_PENDING) continue;
+        for (int j = 0; j < run->csv.n_rows; j++)
+            for (int k = 0; k < N && !taken[j]; k++) {
+                if (!locus_row_is_outdated(&run->csv.rows[j], row, causes[k].column)) continue;
+                again = true;
+                if (!changed[k]) changed[k] = row->cells[causes[k].name];
+            }
+        n_again += again;
+    }
+    if (n_again == 0 || run->options->common.quiet) return;
+    struct locus_buffer list = {0};
+    for (int k = 0; k < N; k++)
+        if (changed[k])
+            locus_buffer_printf(&list, "%s%s%s", n_named++ ? " and " : "", causes[k].what,
+                                changed[k]);
+    locus_talk_note("note: %s: %d results are computed again: it has them of another state of %s",
+                    run->options->csv, n_again, list.failed ? "" : list.bytes);
+    locus_buffer_free(&list);
+}
+
 /* Cells that the CSV has already. */
 static bool take_up(struct locus_extrapolate *run)
 {
     locus_error error;
     if (!run->options->csv) return true;
     run->has_csv = true;
-    if (locus_csv_open(&run->csv, run->options->csv, run->options->resume, &error))
-        return fail(run, &error);
+    const enum locus_csv_mode mode = run->options->resume  ? LOCUS_CSV_RESUME
+                                     : run->options->force ? LOCUS_CSV_REPLACE
+                                                           : LOCUS_CSV_NEW;
+    if (locus_csv_open(&run->csv, run->options->csv, mode, &error)) return fail(run, &error);
+    bool *taken = calloc((size_t)run->csv.n_rows + 1, sizeof *taken);
+    if (!taken) return out_of_memory(run);
     for (int i = 0; i < run->n_cells; i++) {
         struct locus_cell *cell = &run->cells[i];
         const struct locus_row *found =
             cell->state == LOCUS_CELL_PENDING ? locus_csv_find(&run->csv, &cell->row) : NULL;
         if (!found) continue;
+        taken[found - run->csv.rows] = true;
         locus_row_free(&cell->row);
-        if (!locus_row_copy(&cell->row, found)) return out_of_memory(run);
+        if (!locus_row_copy(&cell->row, found)) {
+            free(taken);
+            return out_of_memory(run);
+        }
         cell->state = LOCUS_CELL_DONE;
     }
+    note_outdated(run, taken);
+    free(taken);
     return true;
 }
 
@@ -131,12 +177,12 @@ static bool interrupted(struct locus_extrapolate *run)
 static double cell_work(const struct locus_extrapolate *run, const struct locus_cell *cell)
 {
     const struct locus_subject *subject = &run->subjects[run->contenders[cell->contender].subject];
-    if (cell->state != LOCUS_CELL_PENDING) return 0;
+    if (cell->state != LOCUS_CELL_PENDING || cell->past) return 0;
     if (cell->kind == LOCUS_CELL_TRIALS)
         return (double)run->options->n_trials *
                locus_extrapolate_setting(run, cell->contender, cell->setting)->n_tokens;
     if (cell->kind == LOCUS_CELL_POSITION || cell->text >= run->texts.n_items) return 0;
-    const struct locus_plan plan = locus_plan_at(run->protocol, run->stride, cell->length);
+    const struct locus_plan plan = locus_extrapolate_plan_at(run, cell->length);
     return locus_plan_work(&plan, locus_extrapolate_corpus(run, cell->contender, cell->text),
                            subject->info.n_embd);
 }
@@ -177,14 +223,14 @@ static bool begin_stretch(struct locus_extrapolate *run, struct stretch *stretch
     if (!plans) return out_of_memory(run);
     for (int i = 0; i < run->n_lengths; i++) {
         specs[i] = locus_extrapolate_setting(run, first->contender, i)->spec;
-        plans[i] = locus_plan_at(run->protocol, run->stride, run->lengths[i]);
+        plans[i] = locus_extrapolate_plan_at(run, run->lengths[i]);
     }
     stretch->by_length = stretch->by_position = e;
     locus_error error;
     bool begun = locus_extrapolation_init(&stretch->by_length, plans, &error) == LOCUS_OK;
-    if (begun && run->options->by_position && run->protocol != LOCUS_WINDOWS) {
+    if (begun && run->options->by_position && run->plan.protocol != LOCUS_WINDOWS) {
         for (int i = 0; i < run->n_lengths; i++)
-            plans[i] = (struct locus_plan){LOCUS_WINDOWS, run->lengths[i], 0};
+            plans[i] = locus_extrapolate_bucket_plan(run, run->lengths[i]);
         begun = locus_extrapolation_init(&stretch->by_position, plans, &error) == LOCUS_OK;
     }
     free(plans);
@@ -196,7 +242,7 @@ static bool measure_cell(struct locus_extrapolate *run, struct stretch *stretch,
 {
     const bool bucket = cell->kind == LOCUS_CELL_POSITION;
     struct locus_extrapolation *e =
-        bucket && run->protocol != LOCUS_WINDOWS ? &stretch->by_position : &stretch->by_length;
+        bucket && run->plan.protocol != LOCUS_WINDOWS ? &stretch->by_position : &stretch->by_length;
     locus_error error;
     bool whole;
     const double start = locus_now();
@@ -224,7 +270,7 @@ static bool pool_cell(struct locus_extrapolate *run, struct locus_cell *cell)
     }
     const double expected = locus_row_number(&cell->row, LOCUS_COLUMN_TOKENS);
     locus_row_free(&cell->row);
-    bool pooled = n == 0 || locus_row_pool(&cell->row, rows, n);
+    bool pooled = n == 0 || locus_row_pool(&cell->row, rows, n, run->texts.sha);
     free(rows);
     if (!pooled) return out_of_memory(run);
     if (locus_row_number(&cell->row, LOCUS_COLUMN_TOKENS) == expected)
@@ -248,8 +294,9 @@ static bool run_stretch(struct locus_extrapolate *run, struct stretch *stretch)
     for (int i = 0; i < stretch->n_cells && going; i++) {
         struct locus_cell *cell = &stretch->cells[i];
         if (cell->state != LOCUS_CELL_PENDING) continue;
-        going =
-            text == run->texts.n_items ? pool_cell(run, cell) : measure_cell(run, stretch, cell);
+        going = cell->past                   ? finish_cell(run, cell)
+                : text == run->texts.n_items ? pool_cell(run, cell)
+                                             : measure_cell(run, stretch, cell);
     }
     locus_extrapolation_free(&stretch->by_length);
     locus_extrapolation_free(&stretch->by_position);
@@ -274,13 +321,15 @@ static bool measure_texts(struct locus_extrapolate *run)
 static bool measure_trials(struct locus_extrapolate *run, struct locus_cell *cell,
                            locus_session *session)
 {
-    const struct locus_subject *subject = &run->subjects[run->contenders[cell->contender].subject];
+    const struct locus_contender *contender = &run->contenders[cell->contender];
+    const struct locus_subject *subject = &run->subjects[contender->subject];
     const struct locus_watch watch = {.context = run, .stopped = stopped, .advance = advance};
     const struct locus_trials trials = {.task = (enum locus_task)run->task,
                                         .length = cell->length,
                                         .n_trials = run->options->n_trials,
                                         .depth = cell->depth < 0 ? 0 : cell->depth,
-                                        .seed = run->options->common.seed};
+                                        .seed = run->options->common.seed,
+                                        .begin = run->begins[contender->subject].token};
     locus_error error;
     int n_right;
     bool whole;
@@ -370,6 +419,7 @@ static void release(struct locus_extrapolate *run)
     free(run->settings);
     free(run->corpora);
     free(run->subjects);
+    free(run->begins);
     free(run->contenders);
     free(run->lengths);
     locus_text_list_free(&run->texts);

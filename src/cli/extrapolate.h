@@ -10,9 +10,9 @@ struct locus_extrapolate_options {
     struct locus_common common;  /* first, as in every command */
     struct locus_ordered models; /* -m and -P as they came */
     struct locus_texts files;
-    const char *lengths, *protocol, *task, *csv, *json, *png;
+    const char *lengths, *protocol, *begin, *task, *csv, *json, *png;
     int stride, n_trials; /* stride 0: not given */
-    bool by_position, documents, resume, trials_given;
+    bool by_position, documents, first, resume, force, trials_given;
 };
 
 extern const struct locus_option locus_extrapolate_table[];
@@ -49,6 +49,7 @@ struct locus_cell {
     int length;          /* of windows, the bucket's end, or of the task */
     int first;           /* the bucket's start */
     int setting;         /* index into the contender's settings */
+    bool past;           /* the text fills no window that long: its row has no result */
     double depth;        /* passkey; else -1 */
     struct locus_row row;
 };
@@ -56,15 +57,15 @@ struct locus_cell {
 struct locus_extrapolate {
     const struct locus_extrapolate_options *options;
     int status;
-    int task; /* enum locus_task, or -1: perplexity */
-    enum locus_protocol protocol;
-    int stride;
-    int *lengths; /* [n_lengths], descending */
+    int task;               /* enum locus_task, or -1: perplexity */
+    struct locus_plan plan; /* of no length yet; stride 0: the default of each */
+    int *lengths;           /* [n_lengths], descending */
     int n_lengths;
     struct locus_contender *contenders;
     int n_contenders;
     struct locus_subject *subjects; /* [n_contenders] at most; a model each */
     int n_subjects;
+    struct locus_begin *begins; /* [n_subjects] */
     struct locus_text_list texts;
     struct locus_corpus *corpora;   /* [n_subjects, texts.n_items] */
     struct locus_setting *settings; /* [n_contenders, n_lengths] */
@@ -103,6 +104,20 @@ static inline struct locus_corpus *locus_extrapolate_corpus(const struct locus_e
                                                             int contender, int text)
 {
     return &run->corpora[run->contenders[contender].subject * run->texts.n_items + text];
+}
+
+/* The protocol at a length. */
+static inline struct locus_plan locus_extrapolate_plan_at(const struct locus_extrapolate *run,
+                                                          int length)
+{
+    return locus_plan_at(run->plan, length);
+}
+
+/* That of --by-position. */
+static inline struct locus_plan locus_extrapolate_bucket_plan(const struct locus_extrapolate *run,
+                                                              int length)
+{
+    return (struct locus_plan){LOCUS_WINDOWS, length, 0, run->plan.first};
 }
 
 /* The text that speaks for all: the pooled one of several. */

@@ -60,6 +60,7 @@ const struct locus_option locus_extrapolate_table[] = {
     TEXT_OPTION("json", json, "FILE", "write an array of the same rows"),
     TEXT_OPTION("png", png, "FILE", "draw the results against length"),
     FLAG_OPTION("resume", resume, "keep the rows of --csv that match, and go on from there"),
+    FLAG_OPTION("force", force, "write --csv anew, whatever the file holds"),
     {.name = NULL},
 };
 
@@ -152,14 +153,18 @@ static int refuse_misplaced(const struct locus_extrapolate_options *options, boo
                 {"--stride", options->stride > 0, true},
                 {"--by-position", options->by_position, true},
                 {"--documents", options->documents, true},
+                {"--first", options->first, true},
                 {"-f (--file)", options->files.n_items > 0, true},
                 {"--trials", options->trials_given, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].given && rows[i].of_perplexity != perplexity)
             return locus_talk_usage(command_name, "%s doesn't go with --task %s", rows[i].name,
                                     options->task);
-    if (options->resume && !options->csv)
-        return locus_talk_usage(command_name, "--resume takes up a --csv FILE, none is given");
+    if (options->resume && options->force)
+        return locus_talk_usage(command_name, "--resume keeps what --force drops: expected one");
+    if ((options->resume || options->force) && !options->csv)
+        return locus_talk_usage(command_name, "--%s a --csv FILE, none is given",
+                                options->resume ? "resume takes up" : "force replaces");
     return -1;
 }
 
@@ -172,12 +177,8 @@ static int read_task(struct locus_extrapolate *run)
         run->task--;
     int status = refuse_misplaced(options, run->task < 0);
     if (status >= 0 || run->task >= 0) return status;
-    struct locus_plan plan;
-    const int stride = options->stride ? options->stride : 256;
-    status = locus_plan_option(&plan, command_name, options->protocol, options->stride, stride);
-    run->protocol = plan.protocol;
-    run->stride = stride;
-    return status;
+    return locus_plan_option(&run->plan, command_name, options->protocol, options->stride,
+                             options->first);
 }
 
 /* ---- contenders --------------------------------------------------------------------------- */

@@ -122,12 +122,24 @@ static void print_depths(const struct locus_extrapolate *run, int contender,
     locus_table_print(&table, out);
 }
 
+/* " by 256", or what the default comes to. */
+static void name_stride(const struct locus_extrapolate *run, struct locus_buffer *out)
+{
+    if (run->plan.protocol != LOCUS_SLIDING) return;
+    const int shortest = locus_extrapolate_plan_at(run, run->lengths[run->n_lengths - 1]).stride;
+    const int longest = locus_extrapolate_plan_at(run, run->lengths[0]).stride;
+    locus_buffer_printf(out, " by %d", shortest);
+    if (longest != shortest) locus_buffer_printf(out, " to %d", longest);
+}
+
 static void print_text(const struct locus_extrapolate *run, int text, const int *ascending,
                        const int *ends, int n_ends, struct locus_buffer *out)
 {
     const char *name = text < run->texts.n_items ? run->texts.items[text].name : "all texts";
-    locus_buffer_printf(out, "\nperplexity of %s, %s", name, locus_protocol_name(run->protocol));
-    if (run->protocol == LOCUS_SLIDING) locus_buffer_printf(out, " by %d", run->stride);
+    locus_buffer_printf(out, "\nperplexity of %s, %s", name,
+                        locus_protocol_name(run->plan.protocol));
+    name_stride(run, out);
+    if (run->plan.first) locus_buffer_printf(out, ", first windows");
     locus_buffer_append(out, "\n", 1);
     print_lengths(run, LOCUS_CELL_PLAN, text, ascending, run->n_lengths, out);
     if (!run->options->by_position) return;
@@ -220,7 +232,7 @@ static bool fill_series(const struct locus_extrapolate *run, enum locus_cell_kin
     for (int i = run->n_cells - 1; i >= 0 && values; i--) { /* mostly from longest to shortest */
         const struct locus_cell *cell = &run->cells[i];
         if (cell->kind != kind || cell->contender != contender || cell->text != text ||
-            cell->state != LOCUS_CELL_DONE)
+            cell->state != LOCUS_CELL_DONE || isnan(result_of(run, cell)))
             continue;
         x[n] = cell->length;
         y[n] = result_of(run, cell);
@@ -245,9 +257,9 @@ static void title_lines(const struct locus_extrapolate *run, int text, struct lo
     else
         locus_buffer_printf(title, "Perplexity of %.100s, %s",
                             text < run->texts.n_items ? run->texts.items[text].name : "all texts",
-                            locus_protocol_name(run->protocol));
-    if (run->task < 0 && run->protocol == LOCUS_SLIDING)
-        locus_buffer_printf(title, " by %d", run->stride);
+                            locus_protocol_name(run->plan.protocol));
+    if (run->task < 0) name_stride(run, title);
+    if (run->task < 0 && run->plan.first) locus_buffer_printf(title, ", first windows");
     const char *model = run->subjects[0].name;
     if (run->n_subjects == 1) locus_buffer_printf(title, "\n%.*s", stem_length(model), model);
 }

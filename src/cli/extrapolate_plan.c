@@ -29,6 +29,19 @@ static bool fail(struct locus_extrapolate *run, const char *where, const locus_e
 
 /* ---- models and texts --------------------------------------------------------------------- */
 
+/* --begin for a model; tasks begin as they were trained, with whatever token the model has. */
+static int choose_begin(struct locus_extrapolate *run, int index)
+{
+    const struct locus_subject *subject = &run->subjects[index];
+    struct locus_begin *begin = &run->begins[index];
+    const int32_t token = subject->info.bos_token;
+    if (run->task < 0 || run->options->begin)
+        return locus_begin_option(begin, "extrapolate", run->options->begin, run->plan.protocol,
+                                  subject);
+    *begin = (struct locus_begin){token < 0 ? LOCUS_BEGIN_NONE : LOCUS_BEGIN_FIRST, token};
+    return -1;
+}
+
 /* The index of the contender's model, opened once however many contenders it has. */
 static int find_subject(struct locus_extrapolate *run, const struct locus_contender *contender)
 {
@@ -40,7 +53,9 @@ static int find_subject(struct locus_extrapolate *run, const struct locus_conten
     common.model = contender->model;
     struct locus_subject *subject = &run->subjects[run->n_subjects++];
     int status = locus_subject_open(subject, &common);
-    if (status < 0) status = locus_subject_hash(subject);
+    if (status < 0 && (run->options->csv || run->options->json))
+        status = locus_subject_hash(subject);
+    if (status < 0) status = choose_begin(run, run->n_subjects - 1);
     if (status >= 0) run->status = status;
     return status < 0 ? run->n_subjects - 1 : -1;
 }
@@ -48,7 +63,8 @@ static int find_subject(struct locus_extrapolate *run, const struct locus_conten
 static bool open_models(struct locus_extrapolate *run)
 {
     run->subjects = calloc((size_t)run->n_contenders, sizeof *run->subjects);
-    if (!run->subjects) return out_of_memory(run);
+    run->begins = calloc((size_t)run->n_contenders, sizeof *run->begins);
+    if (!run->subjects || !run->begins) return out_of_memory(run);
     for (int i = 0; i < run->n_contenders; i++)
         if ((run->contenders[i].subject = find_subject(run, &run->contenders[i])) < 0) return false;
     return true;
@@ -59,11 +75,13 @@ static bool encode_texts(struct locus_extrapolate *run)
     const int n_texts = run->texts.n_items;
     run->corpora = calloc((size_t)run->n_subjects * (size_t)n_texts, sizeof *run->corpora);
     if (!run->corpora) return out_of_memory(run);
+    if (run->options->csv || run->options->json) locus_text_list_hash(&run->texts);
     for (int i = 0; i < run->n_subjects; i++)
         for (int j = 0; j < n_texts; j++) {
             const bool quiet = run->options->common.quiet || i > 0;
+            const struct locus_reading reading = {run->options->documents, run->begins[i]};
             int status = locus_text_encode(&run->corpora[i * n_texts + j], &run->subjects[i],
-                                           &run->texts.items[j], run->options->documents, quiet);
+                                           &run->texts.items[j], &reading, quiet);
             if (status < 0) continue;
             run->status = status;
             return false;
@@ -92,18 +110,19 @@ static const char *task_name(const struct locus_extrapolate *run)
 }
 
 /* Positions that a contender's session needs for a length. */
-static bool count_tokens(struct locus_extrapolate *run, const struct locus_subject *subject,
+static bool count_tokens(struct locus_extrapolate *run, const struct locus_contender *contender,
                          int length, int *n_tokens)
 {
+    const struct locus_subject *subject = &run->subjects[contender->subject];
     locus_error error;
     *n_tokens = length;
     if (run->task < 0) return true;
     struct locus_trials trials = {.task = (enum locus_task)run->task,
                                   .length = length,
                                   .n_trials = run->options->n_trials,
-                                  .seed = run->options->common.seed};
-    return locus_trials_tokens(&trials, subject->model, subject->tokenizer, n_tokens, &error) ==
-                   LOCUS_OK
+                                  .seed = run->options->common.seed,
+                                  .begin = run->begins[contender->subject].token};
+    return locus_trials_tokens(&trials, subject->tokenizer, n_tokens, &error) == LOCUS_OK
                ? true
                : fail(run, subject->path, &error);
 }
@@ -115,7 +134,7 @@ static bool fill_setting(struct locus_extrapolate *run, const struct locus_conte
     const struct locus_subject *subject = &run->subjects[contender->subject];
     locus_session_params params = locus_session_options(&run->options->common);
     params.position = contender->position;
-    if (!count_tokens(run, subject, length, &setting->n_tokens)) return false;
+    if (!count_tokens(run, contender, length, &setting->n_tokens)) return false;
     const int n_texts = run->texts.n_items; /* of a task: none */
     const int n_positions =
         run->task < 0 ? locus_corpora_longest(&run->corpora[contender->subject * n_texts], n_texts)
@@ -227,7 +246,7 @@ static int64_t count_predictions(const struct locus_extrapolate *run, const stru
 {
     const struct locus_corpus *corpus = locus_extrapolate_corpus(run, cell->contender, text);
     return cell->kind == LOCUS_CELL_POSITION
-               ? locus_corpus_rows(corpus, run->lengths[cell->setting], cell->first, cell->length)
+               ? locus_corpus_rows(corpus, plan, cell->first, cell->length)
                : locus_corpus_predictions(corpus, plan);
 }
 
@@ -239,16 +258,28 @@ static bool describe_plan(struct locus_extrapolate *run)
     const bool pooled = cell->text == n_texts, bucket = cell->kind == LOCUS_CELL_POSITION;
     const int first = pooled ? 0 : cell->text, end = pooled ? n_texts : cell->text + 1;
     const struct locus_corpus *corpus = locus_extrapolate_corpus(run, cell->contender, first);
-    struct locus_plan plan = locus_plan_at(run->protocol, run->stride, cell->length);
-    if (bucket) plan.protocol = LOCUS_WINDOWS;
+    const struct locus_plan plan =
+        bucket ? locus_extrapolate_bucket_plan(run, run->lengths[cell->setting])
+               : locus_extrapolate_plan_at(run, cell->length);
     int64_t n = 0;
-    for (int i = first; i < end; i++)
+    int longest = plan.length;
+    for (int i = first; i < end; i++) {
+        const int fills =
+            locus_corpus_longest(locus_extrapolate_corpus(run, cell->contender, i), &plan);
+        if (fills < longest) longest = fills;
         n += count_predictions(run, cell, &plan, i);
-    if (n == 0) cell->state = LOCUS_CELL_REFUSED; /* half without a whole window, an empty bucket */
-    bool set = locus_row_set_plan(&cell->row, pooled ? "pooled" : run->texts.items[first].name,
-                                  &plan, corpus);
-    if (bucket) set &= locus_row_set_text(&cell->row, LOCUS_COLUMN_PROTOCOL, "by-position");
-    set &= locus_row_set_int(&cell->row, LOCUS_COLUMN_TOKENS, n);
+    }
+    cell->past = longest < plan.length;
+    if (n == 0 && !cell->past) cell->state = LOCUS_CELL_REFUSED; /* an empty bucket */
+    bool set =
+        locus_row_set_plan(&cell->row, pooled ? "pooled" : run->texts.items[first].name,
+                           pooled ? run->texts.sha : run->texts.items[first].sha, &plan, corpus);
+    if (bucket) {
+        set &= locus_row_set_text(&cell->row, LOCUS_COLUMN_PROTOCOL, "by-position");
+        set &= locus_row_set_int(&cell->row, LOCUS_COLUMN_LENGTH, cell->length);
+    }
+    set &= locus_row_set_int(&cell->row, LOCUS_COLUMN_LONGEST_WINDOW, longest);
+    if (!cell->past) set &= locus_row_set_int(&cell->row, LOCUS_COLUMN_TOKENS, n);
     return set ? true : out_of_memory(run);
 }
 
@@ -267,13 +298,32 @@ int locus_extrapolate_buckets(const struct locus_extrapolate *run, int longest, 
     return n;
 }
 
-/* The rows of --by-position: buckets of the longest windows that are served. */
+/* The longest length that a contender serves and the text fills; n_lengths: none. Texts that differ
+ * in it have no pooled one. */
+static int find_longest(const struct locus_extrapolate *run, int contender, int text)
+{
+    if (text == run->texts.n_items) {
+        const int first = find_longest(run, contender, 0);
+        for (int i = 1; i < text; i++)
+            if (find_longest(run, contender, i) != first) return run->n_lengths;
+        return first;
+    }
+    const struct locus_corpus *corpus = locus_extrapolate_corpus(run, contender, text);
+    int i = 0;
+    for (; i < run->n_lengths; i++) {
+        const struct locus_plan plan = locus_extrapolate_bucket_plan(run, run->lengths[i]);
+        if (locus_extrapolate_setting(run, contender, i)->spec &&
+            locus_corpus_longest(corpus, &plan) == plan.length)
+            break;
+    }
+    return i;
+}
+
+/* The rows of --by-position: buckets of the longest windows that are served and filled. */
 static bool add_buckets(struct locus_extrapolate *run, struct locus_cell cell)
 {
-    const struct locus_setting *settings = locus_extrapolate_setting(run, cell.contender, 0);
-    int longest = 0;
-    while (longest < run->n_lengths && !settings[longest].spec)
-        longest++;
+    const int longest = find_longest(run, cell.contender, cell.text);
+    if (longest == run->n_lengths) return true;
     int *ends = malloc((size_t)(32 + run->n_lengths) * sizeof *ends);
     if (!ends) return out_of_memory(run);
     const int n = locus_extrapolate_buckets(run, run->lengths[longest], ends);
@@ -305,12 +355,11 @@ static bool add_text_cells(struct locus_extrapolate *run, int contender, int tex
 static bool describe_trials(struct locus_extrapolate *run)
 {
     struct locus_cell *cell = &run->cells[run->n_cells - 1];
-    const struct locus_subject *subject = &run->subjects[run->contenders[cell->contender].subject];
+    const struct locus_contender *contender = &run->contenders[cell->contender];
     char seed[24];
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)run->options->common.seed);
     bool set = locus_row_set_int(&cell->row, LOCUS_COLUMN_LENGTH, cell->length);
-    set &= locus_row_set_text(&cell->row, LOCUS_COLUMN_BEGIN_OF_TEXT,
-                              subject->info.bos_token < 0 ? "none" : "before");
+    set &= locus_row_set_begin(&cell->row, run->begins[contender->subject].rule);
     if (cell->depth >= 0) set &= locus_row_set_real(&cell->row, LOCUS_COLUMN_DEPTH, cell->depth);
     set &= locus_row_set_int(&cell->row, LOCUS_COLUMN_TRIALS, run->options->n_trials);
     set &= locus_row_set_text(&cell->row, LOCUS_COLUMN_SEED, seed);
@@ -346,6 +395,43 @@ static bool add_cells(struct locus_extrapolate *run)
     return true;
 }
 
+/* Every length has to suit the protocol, and the shortest one the stride. */
+static bool check_plans(struct locus_extrapolate *run)
+{
+    const struct locus_plan plan = locus_extrapolate_plan_at(run, run->lengths[run->n_lengths - 1]);
+    int status = locus_plan_refuse(&plan, "extrapolate");
+    if (status >= 0) run->status = status;
+    return status < 0;
+}
+
+/* Says which texts don't fill the longest windows; false where none fills any. */
+static bool tell_longest(struct locus_extrapolate *run)
+{
+    const struct locus_plan plan = locus_extrapolate_plan_at(run, run->lengths[0]);
+    bool any = false;
+    for (int i = 0; i < run->n_cells; i++)
+        any |= run->cells[i].state == LOCUS_CELL_PENDING && !run->cells[i].past;
+    for (int j = 0; j < run->texts.n_items; j++) {
+        const struct locus_text *text = &run->texts.items[j];
+        int longest = plan.length, shortest = run->lengths[run->n_lengths - 1];
+        for (int i = 0; i < run->n_subjects; i++) {
+            const int n = locus_corpus_longest(&run->corpora[i * run->texts.n_items + j], &plan);
+            if (n < longest) longest = n;
+        }
+        if (!any && longest < shortest) {
+            run->status = locus_talk_error("%s: the longest window that it fills has %d tokens, "
+                                           "fewer than the shortest length, %d",
+                                           text->path, longest, shortest);
+            return false;
+        }
+        if (longest < plan.length && !run->options->common.quiet)
+            locus_talk_note("note: %s: the longest window that it fills has %d tokens: no result "
+                            "for lengths past that",
+                            text->name, longest);
+    }
+    return true;
+}
+
 bool locus_extrapolate_plan(struct locus_extrapolate *run)
 {
     if (!open_models(run)) return false;
@@ -356,7 +442,8 @@ bool locus_extrapolate_plan(struct locus_extrapolate *run)
                              run->options->common.n_context, run->lengths[0]);
         return false;
     }
-    return fill_settings(run) && add_cells(run);
+    if (run->task < 0 && !check_plans(run)) return false;
+    return fill_settings(run) && add_cells(run) && (run->task >= 0 || tell_longest(run));
 }
 
 const struct locus_cell *locus_extrapolate_cell(const struct locus_extrapolate *run,

@@ -76,22 +76,39 @@ static bool read_texts(struct locus_perplexity *run, int n_operands, char **oper
     if (status < 0 && run->texts.n_items > 1 && (options->per_token || options->logits))
         status = locus_talk_usage(command_name, "%s takes one text, found %d",
                                   options->logits ? "--logits" : "--per-token", run->texts.n_items);
+    if (status < 0 && options->json) locus_text_list_hash(&run->texts);
     if (status >= 0) run->status = status;
     return status < 0;
+}
+
+/* The plan at --length or else the trained length, that no text need fill: then the longest window
+ * says how long the windows are. Returns -1 to go on, or the exit status. */
+static int fit_plan(struct locus_perplexity *run, int longest)
+{
+    const struct locus_perplexity_options *options = run->options;
+    const int n_context = options->common.n_context;
+    const int trained = run->subject.info.trained_length;
+    const int length = options->length ? options->length : trained < longest ? trained : longest;
+    run->plan.stride = options->stride;
+    run->plan = locus_plan_at(run->plan, length);
+    int status = locus_plan_refuse(&run->plan, command_name);
+    if (status < 0 && n_context && n_context < length)
+        status = locus_talk_usage(command_name, "-c (--context) is %d, less than the windows' %d",
+                                  n_context, length);
+    return status;
 }
 
 static bool open_model(struct locus_perplexity *run)
 {
     const struct locus_perplexity_options *options = run->options;
-    int status = locus_subject_open(&run->subject, &options->common);
+    int status = locus_plan_option(&run->plan, command_name, options->protocol, options->stride,
+                                   options->first);
+    if (status < 0) status = locus_subject_open(&run->subject, &options->common);
     if (status < 0 && options->json) status = locus_subject_hash(&run->subject);
-    const int length = options->length ? options->length : run->subject.info.trained_length;
+    if (status < 0) status = fit_plan(run, INT_MAX);
     if (status < 0)
-        status =
-            locus_plan_option(&run->plan, command_name, options->protocol, options->stride, length);
-    if (status < 0 && options->common.n_context && options->common.n_context < length)
-        status = locus_talk_usage(command_name, "-c (--context) is %d, less than the windows' %d",
-                                  options->common.n_context, length);
+        status = locus_begin_option(&run->reading.begin, command_name, options->begin,
+                                    run->plan.protocol, &run->subject);
     const char *outputs[] = {options->per_token, options->logits};
     for (int i = 0; i < 2 && status < 0; i++)
         status = locus_output_apart(command_name, outputs[i], run->subject.path);
@@ -112,21 +129,39 @@ static bool encode_texts(struct locus_perplexity *run)
     for (int i = 0; i < run->texts.n_items; i++) {
         const struct locus_text *text = &run->texts.items[i];
         struct locus_corpus *corpus = &run->corpora[i];
-        int status = locus_text_encode(corpus, &run->subject, text, run->options->documents,
+        int status = locus_text_encode(corpus, &run->subject, text, &run->reading,
                                        run->options->common.quiet);
         if (status < 0) status = locus_reference_encode(run, i);
         if (status >= 0) {
             run->status = status;
             return false;
         }
-        if (locus_corpus_predictions(corpus, &run->plan) == 0) {
-            run->status = locus_talk_error("%s: %d tokens, fewer than the %d that one window of "
-                                           "protocol half takes",
-                                           text->path, corpus->n_tokens, run->plan.length);
-            return false;
-        }
     }
     return true;
+}
+
+/* No text is measured at a length that it doesn't fill: one that was asked for is refused, the
+ * default gives way. */
+static bool fit_lengths(struct locus_perplexity *run)
+{
+    const struct locus_plan asked = run->plan;
+    int longest = 0, status = -1;
+    for (int i = 0; i < run->texts.n_items; i++) {
+        const int n = locus_corpus_longest(&run->corpora[i], &asked);
+        if (n > longest) longest = n;
+        if (status < 0 && run->options->length && n < asked.length)
+            status = locus_talk_error("%s: the longest window that it fills has %d tokens, fewer "
+                                      "than --length %d",
+                                      run->texts.items[i].path, n, asked.length);
+    }
+    if (status < 0 && longest < asked.length) status = fit_plan(run, longest);
+    for (int i = 0; i < run->texts.n_items && status < 0; i++)
+        if (locus_corpus_predictions(&run->corpora[i], &run->plan) == 0)
+            status = locus_talk_error("%s: %d tokens, fewer than the %d of a window under %s",
+                                      run->texts.items[i].path, run->corpora[i].n_tokens,
+                                      run->plan.length, locus_protocol_name(run->plan.protocol));
+    if (status >= 0) run->status = status;
+    return status < 0;
 }
 
 static bool create_session(struct locus_perplexity *run)
@@ -166,12 +201,15 @@ static bool finish_text(struct locus_perplexity *run, int index, const struct lo
                         double seconds)
 {
     const struct locus_corpus *corpus = &run->corpora[index];
+    const struct locus_text *text = &run->texts.items[index];
     const struct locus_summary summary = locus_summary_of(losses, corpus);
     locus_error error;
     if (summary.tokens == 0) return true; /* interrupted before anything was */
     struct locus_row *row = &run->rows[run->n_rows++];
     bool set = locus_row_set_session(row, "perplexity", &run->subject, run->session);
-    set &= locus_row_set_plan(row, run->texts.items[index].name, &run->plan, corpus);
+    set &= locus_row_set_plan(row, text->name, text->sha, &run->plan, corpus);
+    /* The default may be more than one of several texts fills. */
+    set &= locus_row_set_int(row, LOCUS_COLUMN_LENGTH, locus_corpus_longest(corpus, &run->plan));
     set &= locus_row_set_summary(row, &summary);
     set &= locus_row_set_real(row, LOCUS_COLUMN_SECONDS, seconds);
     if (!set) return out_of_memory(run);
@@ -248,7 +286,7 @@ static bool pool(struct locus_perplexity *run)
     bool pooled = rows != NULL;
     for (int i = 0; i < n && rows; i++)
         rows[i] = &run->rows[i];
-    if (rows) pooled = locus_row_pool(&run->rows[run->n_rows++], rows, n);
+    if (rows) pooled = locus_row_pool(&run->rows[run->n_rows++], rows, n, run->texts.sha);
     free(rows);
     return pooled ? true : out_of_memory(run);
 }
@@ -338,9 +376,10 @@ static void release(struct locus_perplexity *run)
 static int perplexity(void *values, int n_operands, char **operands)
 {
     struct locus_perplexity run = {.options = values};
+    run.reading.documents = run.options->documents;
     locus_interrupt_watch();
     if (read_texts(&run, n_operands, operands) && open_model(&run) && encode_texts(&run) &&
-        create_session(&run)) {
+        fit_lengths(&run) && create_session(&run)) {
         bool whole = measure(&run);
         if (whole || run.status == LOCUS_EXIT_INTERRUPTED) (void)(pool(&run) && print(&run));
     }
@@ -353,12 +392,22 @@ const struct locus_command locus_command_perplexity = {
     .summary = "Measure how well a model predicts texts.",
     .usage = "[-m FILE] -f TEXT... [options]",
     .details =
-        "A window of L tokens starts from position 0. A text of N tokens, the begin-of-text token "
-        "before it\nincluded where the tokenizer adds one, has N-1 to predict.\n"
-        "  windows  side by side: all N-1 count\n"
-        "  sliding  stepping by S: what no window before has scored counts, N-1 in all\n"
-        "  half     as llama.cpp's perplexity: the second half of whole windows counts, and "
-        "begin-of-text goes\n           over a window's first token\n"
+        "A window of L tokens starts from position 0. A text of N tokens, those that the tokenizer "
+        "wants before\nand after it included, has N-1 to predict.\n"
+        "  windows  side by side: L tokens are fed, each predicts the next, all N-1 count\n"
+        "  sliding  Hugging Face's strided perplexity: windows of L tokens step by S; the first "
+        "predicts its last\n           L-1, each after it what no window before held (S tokens, "
+        "fewer at the end): N-1 in all, each\n           counted once. Where S is L, nothing "
+        "predicts a window's first token\n"
+        "  half     as llama.cpp's perplexity: whole windows of L tokens, the last L-1-floor(L/2) "
+        "of each count\n"
+        "A text that fills no window of --length is refused; where none is given, L is at most the "
+        "longest window.\n"
+        "--begin first puts begin-of-text before each document, every puts it over the first token "
+        "of later\nwindows, too, and none nowhere. Without --begin it is first where the tokenizer "
+        "wants the token, else\nnone; under half, which knows no first, every or none, as in "
+        "llama.cpp. --first measures the first window\nof a document alone: the text, or with "
+        "--documents each of its documents.\n"
         "Averages are over tokens; +- is one standard error, as if they were independent. Several "
         "texts are also\npooled. --json has the pooled row's keys, and under \"texts\" a row "
         "each.\n"

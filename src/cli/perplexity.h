@@ -9,9 +9,9 @@
 struct locus_perplexity_options {
     struct locus_common common; /* first, as in every command */
     struct locus_texts files;
-    const char *protocol, *per_token, *logits, *reference;
+    const char *protocol, *begin, *per_token, *logits, *reference;
     int length, stride; /* 0: not given */
-    bool documents, json;
+    bool documents, first, json;
 };
 
 /* --reference: the model that the first one's predictions are compared with. */
@@ -26,6 +26,7 @@ struct locus_perplexity {
     int status;
     struct locus_text_list texts;
     struct locus_subject subject;
+    struct locus_reading reading;
     struct locus_corpus *corpora; /* [texts.n_items] */
     struct locus_plan plan;
     locus_session *session;

@@ -56,12 +56,18 @@ int locus_reference_encode(struct locus_perplexity *run, int index)
 {
     const struct locus_corpus *corpus = &run->corpora[index];
     struct locus_corpus other = {0};
+    struct locus_reading reading = run->reading;
     if (!run->options->reference) return -1;
-    int status = locus_text_encode(&other, &run->reference.subject, &run->texts.items[index],
-                                   run->options->documents, true);
+    int status = locus_begin_option(&reading.begin, "perplexity", run->options->begin,
+                                    run->plan.protocol, &run->reference.subject);
+    if (status < 0)
+        status = locus_text_encode(&other, &run->reference.subject, &run->texts.items[index],
+                                   &reading, true);
     const size_t n_bytes = (size_t)corpus->n_tokens * sizeof *corpus->tokens;
-    if (status < 0 && (other.n_tokens != corpus->n_tokens || other.begin != corpus->begin ||
-                       memcmp(other.tokens, corpus->tokens, n_bytes) != 0))
+    if (status < 0 &&
+        (other.n_tokens != corpus->n_tokens || other.begin.rule != corpus->begin.rule ||
+         other.begin.token != corpus->begin.token ||
+         memcmp(other.tokens, corpus->tokens, n_bytes) != 0))
         status = locus_talk_error("%s reads %s as %d tokens, %s as %d, not the same: expected one "
                                   "tokenizer",
                                   run->reference.subject.path, run->texts.items[index].path,

@@ -87,6 +87,29 @@ int locus_text_list_read(struct locus_text_list *list, const char *command,
     return status;
 }
 
+/* The first 8 bytes of a digest in hexadecimal. */
+static void print_digest(char text[17], const uint8_t digest[32])
+{
+    for (size_t i = 0; i < 8; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+void locus_text_list_hash(struct locus_text_list *list)
+{
+    struct locus_buffer digests = {0};
+    uint8_t digest[32];
+    for (int i = 0; i < list->n_items; i++) {
+        struct locus_text *text = &list->items[i];
+        const char *bytes = text->bytes.bytes ? text->bytes.bytes : "";
+        locus_sha256(bytes, text->bytes.length, digest);
+        print_digest(text->sha, digest);
+        locus_buffer_append(&digests, (const char *)digest, sizeof digest);
+    }
+    locus_sha256(digests.bytes, digests.length, digest);
+    print_digest(list->sha, digest);
+    locus_buffer_free(&digests);
+}
+
 void locus_text_list_free(struct locus_text_list *list)
 {
     for (int i = 0; i < list->n_items; i++)
@@ -95,12 +118,27 @@ void locus_text_list_free(struct locus_text_list *list)
     *list = (struct locus_text_list){0};
 }
 
+int locus_begin_option(struct locus_begin *begin, const char *command, const char *rule,
+                       enum locus_protocol protocol, const struct locus_subject *subject)
+{
+    enum locus_begin_rule asked = LOCUS_BEGIN_AUTO;
+    locus_error error;
+    while (rule && strcmp(rule, locus_begin_name(asked)) != 0)
+        asked++;
+    if (!locus_begin_resolve(begin, asked, protocol, subject->model, subject->tokenizer, &error))
+        return -1;
+    if (asked == LOCUS_BEGIN_FIRST && protocol == LOCUS_HALF)
+        return locus_talk_usage(command, "--begin: %s", error.message);
+    return locus_talk_error("%s: --begin: %s", subject->path, error.message);
+}
+
 int locus_text_encode(struct locus_corpus *corpus, const struct locus_subject *subject,
-                      const struct locus_text *text, bool documents, bool quiet)
+                      const struct locus_text *text, const struct locus_reading *reading,
+                      bool quiet)
 {
     locus_error error;
     if (locus_corpus_encode(corpus, subject->model, subject->tokenizer, text->bytes.bytes,
-                            text->bytes.length, documents, &error))
+                            text->bytes.length, reading, &error))
         return locus_talk_error("%s: %s", text->path, error.message);
     if (corpus->n_marks > 0 && !quiet)
         locus_talk_note("note: %s: %d end-of-text marks are read as plain text; --documents cuts "
@@ -126,6 +164,7 @@ bool locus_row_set_session(struct locus_row *row, const char *task,
         {LOCUS_COLUMN_ATTENTION, locus_session_attention(session)},
         {LOCUS_COLUMN_CACHE_TYPE, locus_cache_type_name(locus_session_cache_type(session))},
         {LOCUS_COLUMN_KERNELS, locus_session_kernels(session)},
+        {LOCUS_COLUMN_VERSION, LOCUS_VERSION},
     };
     bool set = true;
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
@@ -134,32 +173,52 @@ bool locus_row_set_session(struct locus_row *row, const char *task,
     return set & locus_row_set_int(row, LOCUS_COLUMN_THREADS, locus_session_n_threads(session));
 }
 
-bool locus_row_set_plan(struct locus_row *row, const char *text, const struct locus_plan *plan,
-                        const struct locus_corpus *corpus)
+bool locus_row_set_begin(struct locus_row *row, enum locus_begin_rule rule)
 {
-    const char *begin = corpus->begin < 0              ? "none"
-                        : plan->protocol == LOCUS_HALF ? "over"
-                                                       : "before";
+    static const char *const places[] = {[LOCUS_BEGIN_AUTO] = "none",
+                                         [LOCUS_BEGIN_NONE] = "none",
+                                         [LOCUS_BEGIN_FIRST] = "before",
+                                         [LOCUS_BEGIN_EVERY] = "over"};
+    bool set = locus_row_set_text(row, LOCUS_COLUMN_BEGIN_OF_TEXT, places[rule]);
+    return set & locus_row_set_text(row, LOCUS_COLUMN_BEGIN, locus_begin_name(rule));
+}
+
+bool locus_row_set_plan(struct locus_row *row, const char *text, const char *sha,
+                        const struct locus_plan *plan, const struct locus_corpus *corpus)
+{
     bool set = locus_row_set_text(row, LOCUS_COLUMN_TEXT, text);
+    set &= locus_row_set_text(row, LOCUS_COLUMN_TEXT_SHA, sha);
     set &= locus_row_set_int(row, LOCUS_COLUMN_LENGTH, plan->length);
     set &= locus_row_set_text(row, LOCUS_COLUMN_PROTOCOL, locus_protocol_name(plan->protocol));
     if (plan->protocol == LOCUS_SLIDING)
         set &= locus_row_set_int(row, LOCUS_COLUMN_STRIDE, plan->stride);
-    return set & locus_row_set_text(row, LOCUS_COLUMN_BEGIN_OF_TEXT, begin);
+    set &= locus_row_set_int(row, LOCUS_COLUMN_LONGEST_WINDOW, locus_corpus_longest(corpus, plan));
+    set &= locus_row_set_text(row, LOCUS_COLUMN_DOCUMENTS, corpus->cut ? "each" : "whole");
+    set &= locus_row_set_text(row, LOCUS_COLUMN_WINDOWS, plan->first ? "first" : "all");
+    return set & locus_row_set_begin(row, corpus->begin.rule);
 }
 
 int locus_plan_option(struct locus_plan *plan, const char *command, const char *protocol,
-                      int stride, int length)
+                      int stride, bool first)
 {
-    locus_error error;
-    *plan = (struct locus_plan){.protocol = LOCUS_WINDOWS, .length = length};
+    *plan = (struct locus_plan){.protocol = LOCUS_WINDOWS, .first = first};
     while (protocol && strcmp(protocol, locus_protocol_name(plan->protocol)) != 0)
         plan->protocol++;
+    const char *name = locus_protocol_name(plan->protocol);
+    plan->stride = stride;
     if (plan->protocol == LOCUS_SLIDING)
-        plan->stride = stride ? stride : length < 256 ? length : 256;
-    else if (stride)
-        return locus_talk_usage(command, "--stride belongs to --protocol sliding, found %s",
-                                locus_protocol_name(plan->protocol));
+        return first ? locus_talk_usage(command, "--first takes one window a document, and sliding "
+                                                 "needs several: expected --protocol windows or "
+                                                 "half")
+                     : -1;
+    return stride
+               ? locus_talk_usage(command, "--stride belongs to --protocol sliding, found %s", name)
+               : -1;
+}
+
+int locus_plan_refuse(const struct locus_plan *plan, const char *command)
+{
+    locus_error error;
     return locus_plan_check(plan, &error) ? locus_talk_usage(command, "%s", error.message) : -1;
 }
 

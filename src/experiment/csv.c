@@ -143,21 +143,47 @@ static bool is_setting(int column)
     }
 }
 
-/* Whether a cell is empty or, all of it, a number. */
-static bool is_number(const char *cell)
+/* What a result can be. */
+struct range {
+    double min, max;
+};
+
+/* An average loss may be huge, and e^loss or its error infinite. */
+static struct range range_of(enum locus_column column)
+{
+    switch (column) {
+    case LOCUS_COLUMN_TOKENS:
+        return (struct range){0, LOCUS_MOST_TOKENS};
+    case LOCUS_COLUMN_ACCURACY:
+        return (struct range){0, 1};
+    case LOCUS_COLUMN_PERPLEXITY:
+    case LOCUS_COLUMN_STANDARD_ERROR:
+        return (struct range){0, (double)INFINITY};
+    case LOCUS_COLUMN_NLL: /* a rounding below 0 */
+    case LOCUS_COLUMN_BITS_PER_BYTE:
+        return (struct range){-1e-3, 1e39};
+    default:
+        return (struct range){0, 1e12};
+    }
+}
+
+/* Whether a cell is empty or, all of it, a number that fits its column. */
+static bool fits(const char *cell, enum locus_column column)
 {
     if (!cell) return true;
     char *end;
-    double value = strtod(cell, &end);
-    return *end == '\0' && !isnan(value);
+    const double value = strtod(cell, &end);
+    const struct range range = range_of(column);
+    return end > cell && *end == '\0' && value >= range.min && value <= range.max;
 }
 
-/* The first of a row's columns of results that holds no number, or LOCUS_N_COLUMNS. Settings are
- * compared as text: one that is none fits no run. */
-static enum locus_column find_no_number(const struct locus_row *row)
+/* The first of a row's columns of results that holds no such number, or LOCUS_N_COLUMNS. Settings
+ * are compared as text: one that is none fits no run. */
+static enum locus_column find_misfit(const struct locus_row *row)
 {
     enum locus_column i = 0;
-    while (i < LOCUS_N_COLUMNS && (is_setting((int)i) || is_number(row->cells[i])))
+    while (i < LOCUS_N_COLUMNS &&
+           ((is_setting((int)i) && i != LOCUS_COLUMN_TOKENS) || fits(row->cells[i], i)))
         i++;
     return i;
 }
@@ -173,12 +199,13 @@ static enum locus_status read_rows(struct locus_csv *csv, const char *bytes, siz
         if (!parse_row(&row, line, newline))
             return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: line %d is not a row of %d cells",
                               csv->path, number, LOCUS_N_COLUMNS);
-        enum locus_column odd = find_no_number(&row);
+        enum locus_column odd = find_misfit(&row);
         enum locus_status status =
             odd == LOCUS_N_COLUMNS
                 ? add_found(csv, &row, error)
-                : locus_fail(error, LOCUS_ERROR_FORMAT, "%s: line %d: %s is '%.40s', no number",
-                             csv->path, number, locus_column_name(odd), row.cells[odd]);
+                : locus_fail(error, LOCUS_ERROR_FORMAT,
+                             "%s: line %d: %s is '%.40s', not a number that it can be", csv->path,
+                             number, locus_column_name(odd), row.cells[odd]);
         if (status) {
             locus_row_free(&row);
             return status;
@@ -186,6 +213,26 @@ static enum locus_status read_rows(struct locus_csv *csv, const char *bytes, siz
         line = newline + 1;
     }
     return LOCUS_OK;
+}
+
+/* A file that is none of results, or of another version's. */
+static enum locus_status refuse_header(const char *path, const char *bytes, size_t n_bytes,
+                                       locus_error *error)
+{
+    static const char start[] = "task,model,";
+    const size_t n_start = sizeof start - 1;
+    if (n_bytes < n_start || memcmp(bytes, start, n_start) != 0)
+        return locus_fail(error, LOCUS_ERROR_FORMAT,
+                          "%s: can't be resumed: its first line is not the header of results",
+                          path);
+    int n = 1;
+    for (size_t i = 0; i < n_bytes && bytes[i] != '\n'; i++)
+        n += bytes[i] == ',';
+    return locus_fail(
+        error, LOCUS_ERROR_FORMAT,
+        "%s: can't be resumed: its header has other columns, %d of them, expected the "
+        "%d of locus " LOCUS_VERSION,
+        path, n, LOCUS_N_COLUMNS);
 }
 
 /* Takes what is there; *n_whole is the length of its whole lines, 0 where there is no header. */
@@ -208,15 +255,13 @@ static enum locus_status read_file(struct locus_csv *csv, size_t *n_whole, locus
         *n_whole = size;
     } else if (file.size >= header.length ||
                (file.size > 0 && memcmp(bytes, header.bytes, file.size) != 0))
-        status = locus_fail(error, LOCUS_ERROR_FORMAT,
-                            "%s: can't be resumed: its first line is not the header of results",
-                            csv->path);
+        status = refuse_header(csv->path, bytes, file.size, error);
     locus_buffer_free(&header);
     locus_file_unmap(&file);
     return status;
 }
 
-enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, bool resume,
+enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, enum locus_csv_mode mode,
                                  locus_error *error)
 {
     size_t n_whole = 0;
@@ -229,11 +274,16 @@ enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, bool r
     struct stat info;
     if (flock(csv->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         return locus_fail(error, LOCUS_ERROR_IO, "%s: another run is writing to it", path);
-    enum locus_status status = resume ? read_file(csv, &n_whole, error) : LOCUS_OK;
+    enum locus_status status =
+        mode == LOCUS_CSV_RESUME ? read_file(csv, &n_whole, error) : LOCUS_OK;
     if (status) return status;
-    if (fstat(csv->descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
-        ftruncate(csv->descriptor, (off_t)n_whole))
-        return fail_write(csv, errno, error);
+    const bool regular = fstat(csv->descriptor, &info) == 0 && S_ISREG(info.st_mode);
+    if (regular && info.st_size > 0 && mode == LOCUS_CSV_NEW)
+        return locus_fail(error, LOCUS_ERROR_IO,
+                          "%s is there already: expected --resume to go on with it, or --force to "
+                          "replace it",
+                          path);
+    if (regular && ftruncate(csv->descriptor, (off_t)n_whole)) return fail_write(csv, errno, error);
     if (n_whole > 0) return LOCUS_OK;
     struct locus_buffer header = {0};
     locus_csv_header(&header);
@@ -252,19 +302,34 @@ enum locus_status locus_csv_add(struct locus_csv *csv, const struct locus_row *r
     return status;
 }
 
+static bool same_cell(const struct locus_row *a, const struct locus_row *b, int column)
+{
+    const char *x = a->cells[column], *y = b->cells[column];
+    return x && y ? strcmp(x, y) == 0 : x == y;
+}
+
 static bool same_setting(const struct locus_row *a, const struct locus_row *b)
 {
-    for (int i = 0; i < LOCUS_N_COLUMNS; i++) {
-        const char *x = a->cells[i], *y = b->cells[i];
-        if (!is_setting(i)) continue;
-        if (x && y ? strcmp(x, y) != 0 : x != y) return false;
-    }
+    for (int i = 0; i < LOCUS_N_COLUMNS; i++)
+        if (is_setting(i) && !same_cell(a, b, i)) return false;
     return true;
+}
+
+bool locus_row_is_outdated(const struct locus_row *found, const struct locus_row *row,
+                           enum locus_column column)
+{
+    static const enum locus_column names[] = {LOCUS_COLUMN_TASK, LOCUS_COLUMN_MODEL,
+                                              LOCUS_COLUMN_TEXT, LOCUS_COLUMN_LENGTH,
+                                              LOCUS_COLUMN_PROTOCOL};
+    bool same = true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        same &= same_cell(found, row, (int)names[i]);
+    return same && !same_cell(found, row, (int)column);
 }
 
 const struct locus_row *locus_csv_find(const struct locus_csv *csv, const struct locus_row *row)
 {
-    for (int i = 0; i < csv->n_rows; i++)
+    for (int i = csv->n_rows - 1; i >= 0; i--)
         if (same_setting(&csv->rows[i], row)) return &csv->rows[i];
     return NULL;
 }

@@ -6,13 +6,6 @@
 
 #include "experiment/setting.h"
 
-struct locus_plan locus_plan_at(enum locus_protocol protocol, int stride, int length)
-{
-    struct locus_plan plan = {.protocol = protocol, .length = length};
-    if (protocol == LOCUS_SLIDING) plan.stride = stride < length ? stride : length;
-    return plan;
-}
-
 enum locus_status locus_extrapolation_init(struct locus_extrapolation *extrapolation,
                                            const struct locus_plan *plans, locus_error *error)
 {

@@ -21,9 +21,6 @@ struct locus_extrapolation {
     int session_index;
 };
 
-/* The plan of a protocol at a length: a stride longer than the window is the window's length. */
-struct locus_plan locus_plan_at(enum locus_protocol protocol, int stride, int length);
-
 /* Takes plans[n_lengths], longest first; the other members have to be set. Release in any case. */
 enum locus_status locus_extrapolation_init(struct locus_extrapolation *extrapolation,
                                            const struct locus_plan *plans, locus_error *error);

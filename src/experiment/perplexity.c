@@ -147,7 +147,7 @@ static enum locus_status run_window(struct run *run, struct locus_document docum
     const struct locus_corpus *corpus = run->corpus;
     const int first = document.first + window.first;
     memcpy(run->fed, corpus->tokens + first, (size_t)window.n * sizeof *run->fed);
-    if (run->losses->plan.protocol == LOCUS_HALF && corpus->begin >= 0) run->fed[0] = corpus->begin;
+    if (corpus->begin.rule == LOCUS_BEGIN_EVERY) run->fed[0] = corpus->begin.token;
     ask(run, document, window);
     enum locus_status status = feed(run, first + 1, window.n, whole, error);
     if (!status && *whole) status = check_losses(run, document, window, error);
@@ -251,6 +251,11 @@ int64_t locus_corpus_predictions(const struct locus_corpus *corpus, const struct
     return n;
 }
 
+int locus_corpus_longest(const struct locus_corpus *corpus, const struct locus_plan *plan)
+{
+    return locus_plan_longest(plan, locus_corpora_longest(corpus, 1));
+}
+
 /* ---- summing up --------------------------------------------------------------------------- */
 
 void locus_summary_add(struct locus_summary *summary, double nll, int n_bytes)
@@ -288,12 +293,15 @@ static int clamp(int x, int max)
     return x < 0 ? 0 : x < max ? x : max;
 }
 
-int64_t locus_corpus_rows(const struct locus_corpus *corpus, int length, int first, int end)
+int64_t locus_corpus_rows(const struct locus_corpus *corpus, const struct locus_plan *plan,
+                          int first, int end)
 {
+    const int length = plan->length;
     int64_t n = 0;
     if (end > length) end = length;
     for (int i = 0; i < corpus->n_documents && first < end; i++) {
-        const int n_rows = corpus->documents[i].n - 1;
+        int n_rows = corpus->documents[i].n - 1;
+        if (plan->first && n_rows > length) n_rows = length;
         n += (int64_t)(n_rows / length) * (end - first) +
              clamp(n_rows % length - first, end - first);
     }

@@ -55,6 +55,9 @@ double locus_plan_work(const struct locus_plan *plan, const struct locus_corpus 
 /* Predictions that count, over all documents. */
 int64_t locus_corpus_predictions(const struct locus_corpus *corpus, const struct locus_plan *plan);
 
+/* Tokens of the longest window that a plan's run over the corpus fills (locus_plan_longest). */
+int locus_corpus_longest(const struct locus_corpus *corpus, const struct locus_plan *plan);
+
 /* Averages are over tokens. */
 struct locus_summary {
     int64_t tokens, bytes; /* predicted, and the bytes of the text they stand for */
@@ -71,7 +74,8 @@ struct locus_summary locus_summary_of_rows(const struct locus_losses *losses,
                                            const struct locus_corpus *corpus, int first, int end);
 
 /* How many those are. */
-int64_t locus_corpus_rows(const struct locus_corpus *corpus, int length, int first, int end);
+int64_t locus_corpus_rows(const struct locus_corpus *corpus, const struct locus_plan *plan,
+                          int first, int end);
 
 double locus_summary_nll(const struct locus_summary *summary); /* nats a token; NAN for none */
 double locus_summary_perplexity(const struct locus_summary *summary);

@@ -7,40 +7,65 @@ static int step_of(const struct locus_plan *plan)
     return plan->protocol == LOCUS_SLIDING ? plan->stride : plan->length;
 }
 
+struct locus_plan locus_plan_at(struct locus_plan plan, int length)
+{
+    enum { STRIDE = 256 };
+    plan.length = length;
+    if (plan.protocol == LOCUS_SLIDING && plan.stride == 0) {
+        plan.stride = length / 2 < STRIDE ? length / 2 : STRIDE;
+        if (plan.stride == 0) plan.stride = 1;
+    }
+    return plan;
+}
+
 enum locus_status locus_plan_check(const struct locus_plan *plan, locus_error *error)
 {
-    const int shortest = plan->protocol == LOCUS_HALF ? 3 : 1;
-    if (plan->length < shortest)
+    static const int shortest[] = {[LOCUS_WINDOWS] = 1, [LOCUS_SLIDING] = 2, [LOCUS_HALF] = 3};
+    if (plan->length < shortest[plan->protocol])
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "windows of %d tokens under %s, expected %d or more", plan->length,
-                          locus_protocol_name(plan->protocol), shortest);
-    if (plan->protocol == LOCUS_SLIDING && (plan->stride < 1 || plan->stride > plan->length))
+                          locus_protocol_name(plan->protocol), shortest[plan->protocol]);
+    if (plan->protocol != LOCUS_SLIDING) return LOCUS_OK;
+    if (plan->first)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "a document's first window alone can't slide, expected protocol windows "
+                          "or half");
+    if (plan->stride < 1 || plan->stride > plan->length)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "windows of %d tokens that step by %d, expected a step of 1 to %d",
                           plan->length, plan->stride, plan->length);
     return LOCUS_OK;
 }
 
+/* Rows that a window at token `first` feeds: but for `windows` its last token is only predicted. */
+static int rows_at(const struct locus_plan *plan, int n_tokens, int first)
+{
+    const int left = n_tokens - 1 - first;
+    const int most = plan->protocol == LOCUS_WINDOWS ? plan->length : plan->length - 1;
+    return left < most ? left : most;
+}
+
 int locus_plan_count(const struct locus_plan *plan, int n_tokens)
 {
-    if (plan->protocol == LOCUS_HALF) return n_tokens / plan->length;
-    int n_rows = n_tokens - 1; /* predictions */
-    if (n_rows < 1) return 0;
-    if (n_rows <= plan->length) return 1;
-    return 1 + (n_rows - plan->length - 1) / step_of(plan) + 1;
+    const int step = step_of(plan), length = plan->length;
+    int n = 0;
+    if (plan->protocol == LOCUS_HALF)
+        n = n_tokens / length;
+    else if (n_tokens > 1) {
+        const int reached = plan->protocol == LOCUS_WINDOWS ? n_tokens - 1 : n_tokens;
+        n = reached <= length ? 1 : 2 + (reached - length - 1) / step;
+        if (rows_at(plan, n_tokens, (n - 1) * step) < 1) n--; /* one token, that nothing predicts */
+    }
+    return plan->first && n > 1 ? 1 : n;
 }
 
 struct locus_window locus_plan_window(const struct locus_plan *plan, int n_tokens, int index)
 {
     struct locus_window window = {.first = index * step_of(plan)};
-    if (plan->protocol == LOCUS_HALF) {
-        window.n = plan->length - 1; /* the last token is only predicted */
-        window.from = plan->length / 2;
-        return window;
-    }
-    int left = n_tokens - 1 - window.first;
-    window.n = left < plan->length ? left : plan->length;
-    window.from = index > 0 ? plan->length - step_of(plan) : 0;
+    window.n = rows_at(plan, n_tokens, window.first);
+    if (plan->protocol == LOCUS_HALF) window.from = plan->length / 2;
+    if (plan->protocol == LOCUS_SLIDING && index > 0 && plan->stride < plan->length)
+        window.from = plan->length - plan->stride - 1;
     return window;
 }
 
@@ -53,10 +78,21 @@ bool locus_plan_find(const struct locus_plan *plan, int n_tokens, int first,
     return true;
 }
 
-int locus_plan_tokens(const struct locus_plan *plan, int n_tokens)
+int64_t locus_plan_tokens(const struct locus_plan *plan, int n_tokens)
 {
-    if (plan->protocol != LOCUS_HALF) return n_tokens > 1 ? n_tokens - 1 : 0;
-    return locus_plan_count(plan, n_tokens) * (plan->length - 1 - plan->length / 2);
+    const int n_windows = locus_plan_count(plan, n_tokens);
+    int64_t n = 0;
+    for (int i = 0; i < n_windows; i++) {
+        const struct locus_window window = locus_plan_window(plan, n_tokens, i);
+        n += window.n - window.from;
+    }
+    return n;
+}
+
+int locus_plan_longest(const struct locus_plan *plan, int n_tokens)
+{
+    const int n = plan->protocol == LOCUS_WINDOWS ? n_tokens - 1 : n_tokens;
+    return n < plan->length ? n : plan->length;
 }
 
 const char *locus_protocol_name(enum locus_protocol protocol)

@@ -36,6 +36,12 @@ static const struct {
     [LOCUS_COLUMN_CACHE_TYPE] = {"cache_type", TEXT},
     [LOCUS_COLUMN_KERNELS] = {"kernels", TEXT},
     [LOCUS_COLUMN_SEED] = {"seed", NUMBER},
+    [LOCUS_COLUMN_TEXT_SHA] = {"text_sha", TEXT},
+    [LOCUS_COLUMN_BEGIN] = {"begin", TEXT},
+    [LOCUS_COLUMN_LONGEST_WINDOW] = {"longest_window", NUMBER},
+    [LOCUS_COLUMN_DOCUMENTS] = {"documents", TEXT},
+    [LOCUS_COLUMN_WINDOWS] = {"windows", TEXT},
+    [LOCUS_COLUMN_VERSION] = {"version", TEXT},
     [LOCUS_COLUMN_THREADS] = {"threads", NUMBER},
     [LOCUS_COLUMN_SECONDS] = {"seconds", NUMBER},
 };
@@ -113,6 +119,13 @@ void locus_row_free(struct locus_row *row)
 
 /* ---- pooling ------------------------------------------------------------------------------ */
 
+/* A count that a row's digits tell, whatever they are. */
+static int64_t count_of(double value)
+{
+    if (!(value > 0)) return 0;
+    return value < LOCUS_MOST_TOKENS ? llround(value) : (int64_t)LOCUS_MOST_TOKENS;
+}
+
 /* The sums behind a row, as far as its digits tell them. */
 static struct locus_summary summary_of(const struct locus_row *row)
 {
@@ -121,15 +134,17 @@ static struct locus_summary summary_of(const struct locus_row *row)
     const double relative = locus_row_number(row, LOCUS_COLUMN_STANDARD_ERROR) /
                             locus_row_number(row, LOCUS_COLUMN_PERPLEXITY);
     const double bits = locus_row_number(row, LOCUS_COLUMN_BITS_PER_BYTE);
-    struct locus_summary summary = {.tokens = (int64_t)tokens, .sum = nll * tokens};
-    if (bits > 0) summary.bytes = llround(summary.sum / log(2) / bits);
+    struct locus_summary summary = {.tokens = count_of(tokens), .sum = nll * tokens};
+    if (bits > 0) summary.bytes = count_of(summary.sum / log(2) / bits);
     const double variance = isfinite(relative) ? relative * relative * (tokens - 1) : 0;
     summary.squares = (variance + nll * nll) * tokens;
     return summary;
 }
 
-bool locus_row_pool(struct locus_row *pooled, const struct locus_row *const *rows, int n_rows)
+bool locus_row_pool(struct locus_row *pooled, const struct locus_row *const *rows, int n_rows,
+                    const char *texts_sha)
 {
+    static const enum locus_column largest[] = {LOCUS_COLUMN_LENGTH, LOCUS_COLUMN_LONGEST_WINDOW};
     struct locus_summary sum = {0};
     double seconds = 0;
     for (int i = 0; i < n_rows; i++) {
@@ -142,6 +157,11 @@ bool locus_row_pool(struct locus_row *pooled, const struct locus_row *const *row
     }
     bool set = locus_row_copy(pooled, rows[0]);
     set &= locus_row_set_text(pooled, LOCUS_COLUMN_TEXT, "pooled");
+    set &= locus_row_set_text(pooled, LOCUS_COLUMN_TEXT_SHA, texts_sha);
+    for (int i = 1; i < n_rows; i++)
+        for (int j = 0; j < 2; j++)
+            if (locus_row_number(rows[i], largest[j]) > locus_row_number(pooled, largest[j]))
+                set &= locus_row_set_text(pooled, largest[j], rows[i]->cells[largest[j]]);
     set &= locus_row_set_summary(pooled, &sum);
     return set & locus_row_set_real(pooled, LOCUS_COLUMN_SECONDS, seconds);
 }

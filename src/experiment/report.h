@@ -30,6 +30,12 @@ enum locus_column {
     LOCUS_COLUMN_CACHE_TYPE,
     LOCUS_COLUMN_KERNELS,
     LOCUS_COLUMN_SEED,
+    LOCUS_COLUMN_TEXT_SHA,       /* 16 digits of the text's SHA-256; pooled: of all their digests */
+    LOCUS_COLUMN_BEGIN,          /* where begin-of-text goes: "none", "first", "every" */
+    LOCUS_COLUMN_LONGEST_WINDOW, /* tokens that the longest window held */
+    LOCUS_COLUMN_DOCUMENTS,      /* "whole": the text is one; "each": cut into documents */
+    LOCUS_COLUMN_WINDOWS,        /* of a document: "all", or the "first" */
+    LOCUS_COLUMN_VERSION,        /* of this program */
     LOCUS_COLUMN_THREADS,
     LOCUS_COLUMN_SECONDS,
     LOCUS_N_COLUMNS
@@ -37,6 +43,8 @@ enum locus_column {
 
 const char *locus_column_name(enum locus_column column);
 bool locus_column_is_text(enum locus_column column);
+
+#define LOCUS_MOST_TOKENS 1e15 /* more than any result counts, and exact in a double */
 
 /* A result. A cell is text; NULL is empty. Numbers are written once, so that whatever is made of a
  * row (a table, JSON, a picture, a pooled row) is the same after the row went through a file. */
@@ -59,8 +67,9 @@ bool locus_row_copy(struct locus_row *to, const struct locus_row *from);
 void locus_row_free(struct locus_row *row);
 
 /* What several texts' rows of one setting pool to: averages over all their tokens. `pooled` gets
- * the first one's settings, and the sum of their seconds. */
-bool locus_row_pool(struct locus_row *pooled, const struct locus_row *const *rows, int n_rows);
+ * the first one's settings, the largest length and longest window, and the sum of their seconds. */
+bool locus_row_pool(struct locus_row *pooled, const struct locus_row *const *rows, int n_rows,
+                    const char *texts_sha);
 
 /* Appends a line, its newline included. */
 void locus_csv_header(struct locus_buffer *out);
@@ -76,17 +85,26 @@ struct locus_csv {
     int n_rows;
 };
 
-/* Opens the file for adding rows: empty but for its header or, with `resume`, with the rows it
- * holds, a last line without its end cut off. Refuses to resume a file that is not such a CSV, and
- * one that another run is adding to. */
-enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, bool resume,
+enum locus_csv_mode {
+    LOCUS_CSV_NEW,    /* refuses a file that holds anything */
+    LOCUS_CSV_RESUME, /* with the rows it holds, a last line without its end cut off */
+    LOCUS_CSV_REPLACE /* whatever it holds is dropped */
+};
+
+/* Opens the file for adding rows. Refuses to resume a file that is not such a CSV, or whose results
+ * are no numbers that results can be, and one that another run is adding to. */
+enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, enum locus_csv_mode mode,
                                  locus_error *error);
 /* Adds a row, at once and whole or not at all. */
 enum locus_status locus_csv_add(struct locus_csv *csv, const struct locus_row *row,
                                 locus_error *error);
-/* The row found in the file whose settings (all but results, threads and seconds) are those of
+/* The last row found in the file whose settings (all but results, threads and seconds) are those of
  * `row`; NULL: none. */
 const struct locus_row *locus_csv_find(const struct locus_csv *csv, const struct locus_row *row);
+/* Whether a row is of the same task, model, text, length and protocol by name, but in such a column
+ * (model_sha, text_sha, version) has something else. */
+bool locus_row_is_outdated(const struct locus_row *found, const struct locus_row *row,
+                           enum locus_column column);
 void locus_csv_close(struct locus_csv *csv);
 
 #endif

@@ -7,8 +7,8 @@
  *     addition  add:123+989=2111       digits of each summand; the sum's last digit comes first
  *     passkey   filler with a key in it, what the key is, the key; length: tokens of the whole text
  *
- * A text is the begin-of-text token, a prompt, an answer and a line feed. A trial is right if
- * greedy decoding after the prompt gives exactly the answer and the line feed.
+ * A text is the begin-of-text token (if trials have one), a prompt, an answer and a line feed. A
+ * trial is right if greedy decoding after the prompt gives exactly the answer and the line feed.
  */
 #ifndef LOCUS_EXPERIMENT_TASKS_H
 #define LOCUS_EXPERIMENT_TASKS_H
@@ -38,10 +38,11 @@ struct locus_trials {
     int length, n_trials;
     double depth; /* passkey: 0 to 1 */
     uint64_t seed;
+    int32_t begin; /* the token before each text, or -1 */
 };
 
 /* The most tokens that a text of such trials has. */
-enum locus_status locus_trials_tokens(const struct locus_trials *trials, const locus_model *model,
+enum locus_status locus_trials_tokens(const struct locus_trials *trials,
                                       const locus_tokenizer *tokenizer, int *n_tokens,
                                       locus_error *error);
 

@@ -24,7 +24,7 @@ static void seed_trials(struct locus_rng *rng, const struct locus_trials *trials
 }
 
 /* [begin-of-text] + text as tokens. */
-static enum locus_status encode(struct trial *trial, const locus_model *model,
+static enum locus_status encode(struct trial *trial, int32_t begin,
                                 const locus_tokenizer *tokenizer, const struct locus_buffer *prompt,
                                 const struct locus_buffer *answer, locus_error *error)
 {
@@ -39,7 +39,6 @@ static enum locus_status encode(struct trial *trial, const locus_model *model,
             : locus_encode(tokenizer, text.bytes, text.length, 0, &tokens, &n, error);
     locus_buffer_free(&text);
     if (status) return status;
-    const int32_t begin = locus_model_info_get(model).bos_token;
     *trial = (struct trial){.tokens = malloc((n + 1) * sizeof *tokens)};
     if (trial->tokens) {
         if (begin >= 0) trial->tokens[trial->n++] = begin;
@@ -59,7 +58,6 @@ static enum locus_status encode(struct trial *trial, const locus_model *model,
 /* What trials are of, and who reads them. */
 struct reader {
     const struct locus_trials *trials;
-    const locus_model *model;
     const locus_tokenizer *tokenizer;
 };
 
@@ -72,7 +70,7 @@ static enum locus_status make_text(struct trial *trial, const struct reader *rea
     trial->tokens = NULL;
     locus_task_example(reader->trials->task, length, reader->trials->depth, &rng, &prompt, &answer);
     enum locus_status status =
-        encode(trial, reader->model, reader->tokenizer, &prompt, &answer, error);
+        encode(trial, reader->trials->begin, reader->tokenizer, &prompt, &answer, error);
     locus_buffer_free(&prompt);
     locus_buffer_free(&answer);
     return status;
@@ -105,11 +103,11 @@ static enum locus_status make_trial(struct trial *trial, const struct reader *re
     return status;
 }
 
-enum locus_status locus_trials_tokens(const struct locus_trials *trials, const locus_model *model,
+enum locus_status locus_trials_tokens(const struct locus_trials *trials,
                                       const locus_tokenizer *tokenizer, int *n_tokens,
                                       locus_error *error)
 {
-    const struct reader reader = {trials, model, tokenizer};
+    const struct reader reader = {trials, tokenizer};
     struct locus_rng rng;
     *n_tokens = 0;
     seed_trials(&rng, trials);
@@ -157,7 +155,7 @@ enum locus_status locus_trials_run(const struct locus_trials *trials, const locu
                                    const struct locus_watch *watch, int *n_right, bool *whole,
                                    locus_error *error)
 {
-    const struct reader reader = {trials, model, tokenizer};
+    const struct reader reader = {trials, tokenizer};
     struct locus_rng rng;
     struct trial before = {0};
     enum locus_status status = locus_session_rewind(session, 0, error);

@@ -4,6 +4,7 @@
  * offset=0; OPT (Zhang et al., arXiv 2205.01068) has offset=2. The table's rows, not the metadata,
  * say how many positions there are. Past them `beyond` decides: `interpolate` reads row p / factor,
  * linearly between two rows (position interpolation, Chen et al., arXiv 2306.15595, for a table).
+ * factor=auto puts the session's last position on the last row: (n - 1) / (rows - 1), at least 1.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -33,11 +34,29 @@ static int interpolated_positions(int n_rows, double factor)
     return (int)p + 1;
 }
 
+static const char table_name[] = "position_embd.weight";
+
+/* The least factor under which position session_length - 1 is not past the last row; 1 where there
+ * is no table to stretch, as init will say. */
+static double auto_factor(const struct locus_position_env *env,
+                          const struct locus_position_spec *spec)
+{
+    int rows = 0, cols;
+    if (!env->tensor || !env->tensor(env->source, table_name, &rows, &cols)) return 1;
+    const double last = (double)rows - locus_position_int(spec, "offset") - 1;
+    const double farthest = env->session_length - 1;
+    if (last < 1 || farthest <= last) return 1;
+    double factor = farthest / last;
+    while (farthest / factor > last) /* the quotient was rounded down */
+        factor = nextafter(factor, (double)INFINITY);
+    return factor;
+}
+
 static enum locus_status init_learned(void **state, const struct locus_position_env *env,
                                       const struct locus_position_spec *spec, locus_error *error)
 {
     const struct locus_tensor_query query = {env, "learned", LOCUS_WHOLE_MODEL};
-    const char *name = "position_embd.weight";
+    const char *name = table_name;
     int rows, offset = locus_position_int(spec, "offset");
     enum beyond beyond = (enum beyond)locus_position_int(spec, "beyond");
     double factor = locus_position_number(spec, "factor");
@@ -113,7 +132,7 @@ static const struct locus_position_param params[] = {
     {"beyond", LOCUS_PARAM_CHOICE, "error", 0, 0, "error|clamp|wrap|interpolate", false,
      "past the table: refuse, repeat its last row, start again, or stretch it by factor"},
     {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
-     "interpolate: position p reads row p / factor"},
+     "interpolate: position p reads row p / factor (auto: the last one reads the last row)"},
     {0},
 };
 
@@ -127,6 +146,7 @@ const struct locus_position_scheme locus_scheme_learned = {
     .summary = "a learned vector a position, added to the token's (GPT-2, OPT)",
     .params = params,
     .tensors = tensors,
+    .auto_factor = auto_factor,
     .init = init_learned,
     .free = free,
     .max_positions = max_positions,

@@ -301,6 +301,10 @@ static void resolve_factor(struct locus_position_spec *spec, const struct locus_
 {
     int i = find_param(spec->scheme, (struct locus_word){"factor", 6});
     if (i < 0 || !is_word(&spec->scheme->params[i], spec->values[i])) return;
+    if (spec->scheme->auto_factor) {
+        spec->values[i] = spec->scheme->auto_factor(env, spec);
+        return;
+    }
     double trained = locus_position_number(spec, "trained");
     if (!(trained > 0)) trained = env->trained_length;
     double factor = trained > 0 ? env->session_length / trained : 1;
