@@ -31,10 +31,21 @@ check "nothing else is said" silent
 check "two texts and their pool" succeeds perplexity "${base[@]}" -f "$text" "$folder/short.txt"
 check "the pool counts both" prints "^pooled +32 +$((n_predictions + 9)) "
 check "standard input" bash -c "'$locus' perplexity ${base[*]@Q} -f - <'$text' | grep -q '^- '"
-check "a text shorter than a window" succeeds perplexity "${base[@]}" -f "$folder/short.txt" \
-    --length 4096
-check "windows of any length" succeeds perplexity "${base[@]}" -f "$folder/short.txt" \
-    --length 999999999
+check "the pool's length is the longest, a text's its own" prints '^short.txt +9 +9 '
+check "a text shorter than the default" succeeds perplexity "${base[@]}" -f "$folder/short.txt"
+check "has its own length" prints '^short.txt +9 +9 '
+for length in 10 999999999; do
+    check "a text shorter than --length $length" refuses 1 \
+        "short.txt: the longest window that it fills has 9 tokens, fewer than --length $length" \
+        perplexity "${base[@]}" -f "$folder/short.txt" "$text" --length "$length"
+done
+check "one that just fills it" succeeds perplexity "${base[@]}" -f "$folder/short.txt" --length 9
+check "sliding's holds what is predicted last" succeeds perplexity "${base[@]}" \
+    -f "$folder/short.txt" --length 10 --protocol sliding
+check "all but its first token count" prints '^short.txt +10 +9 '
+check "a default that half can't use" succeeds perplexity "${base[@]}" -f "$folder/short.txt" \
+    --protocol half
+check "is the text's" prints '^short.txt +10 +4 '
 check "the scheme is told" succeeds perplexity "${base[@]}" -P alibi -f "$folder/short.txt"
 check "on stderr, and in the table" eval 'says "position alibi.*trained with rope" && prints alibi'
 mkdir "$folder/files"
@@ -42,7 +53,12 @@ if has_python; then
     check "JSON" succeeds perplexity "${base[@]}" --json -f "$text" --protocol half
     check "its keys" is_json \
         'list(it)[:4] == ["task", "model", "model_sha", "weight_type"] and it["begin_of_text"] == "none"
-         and it["stride"] is None and len(it["texts"]) == 1 and len(it) == 26'
+         and it["stride"] is None and len(it["texts"]) == 1 and len(it) == 32'
+    sha=$(sha256sum "$text" | cut -c1-16)
+    check "what tells the run apart" is_json \
+        "list(it)[-9:-1] == ['text_sha', 'begin', 'longest_window', 'documents', 'windows', 'version',
+                             'threads', 'seconds'] and it['text_sha'] == '$sha' and it['begin'] == 'none'
+         and it['longest_window'] == 32 and it['documents'] == 'whole' and it['windows'] == 'all'"
     check "exact counts under half" is_json "it['tokens'] == $((n_windows * 15))"
     check "per token" succeeds perplexity "${base[@]}" -f "$text" --length 32 --protocol sliding \
         --stride 8 --per-token "$folder/files/tokens.csv"
@@ -53,9 +69,9 @@ text = open(sys.argv[2], "rb").read()
 assert list(rows[0]) == ["index", "position", "id", "piece", "nll"]
 assert [int(r["id"]) for r in rows] == list(text[1:])
 assert [int(r["index"]) for r in rows] == list(range(1, len(text)))
-assert all(int(r["position"]) in range(25, 33) for r in rows[32:-8])
+assert all(int(r["position"]) in range(24, 32) for r in rows[31:])
 mean = sum(float(r["nll"]) for r in rows) / len(rows)
-assert abs(mean - 6.231598061) < 1e-4, mean' "$folder/files/tokens.csv" "$text"
+assert abs(mean - 6.226019121) < 1e-5, mean' "$folder/files/tokens.csv" "$text"
     rm "$folder/files/tokens.csv"
 fi
 if "$python" -c 'import numpy' 2>/dev/null; then
@@ -75,8 +91,9 @@ check "a model against itself" succeeds perplexity "${base[@]}" --reference "$mo
 check "is not apart from it" prints '^perplexity.txt +525\.839[0-9] +0 +0 +0 +0 +0 +100\.000 +0$'
 check "a smaller one" run quantize -q "$model" "$folder/small.gguf" q8_0
 small=(perplexity -m "$folder/small.gguf" -t 1 --cache-type f32 --length 100)
-check "against its original" succeeds "${small[@]}" --reference "$model" -f "$text" "$folder/short.txt"
-check "with a pooled line, too" prints '^pooled +506\.0[0-9]+ +0\.001[0-9]* '
+tail -c 150 "$text" >"$folder/end.txt"
+check "against its original" succeeds "${small[@]}" --reference "$model" -f "$text" "$folder/end.txt"
+check "with a pooled line, too" prints '^pooled +511\.9[0-9]+ +0\.001[0-9]* '
 if "$python" -c 'import numpy' 2>/dev/null; then
     run "${small[@]}" -f "$text" --logits "$folder/small.npy"
     run perplexity "${base[@]}" -f "$text" --length 100 --logits "$folder/large.npy"
@@ -120,12 +137,16 @@ check "nor onto a full disk" refuses 1 '/dev/full: write failed' \
 check "an empty text" refuses 1 'empty.txt: nothing to predict' perplexity "${base[@]}" -f "$folder/empty.txt"
 check "no text" refuses 2 'no text' perplexity "${base[@]}"
 check "a folder" refuses 1 'Is a directory' perplexity "${base[@]}" -f "$folder"
-check "half without a window" refuses 1 '10 tokens, fewer than the 64' \
+check "half without a window" refuses 1 'has 10 tokens, fewer than --length 64' \
     perplexity "${base[@]}" -f "$folder/short.txt" --protocol half --length 64
 check "half of windows too short" refuses 2 'expected 3 or more' \
     perplexity "${base[@]}" -f "$text" --protocol half --length 2
 check "a stride longer than a window" refuses 2 'step of 1 to 16' \
     perplexity "${base[@]}" -f "$text" --protocol sliding --length 16 --stride 17
+check "sliding windows too short" refuses 2 'expected 2 or more' \
+    perplexity "${base[@]}" -f "$text" --protocol sliding --length 1
+check "a first window that slides" refuses 2 '--first takes one window a document' \
+    perplexity "${base[@]}" -f "$text" --protocol sliding --first
 check "a stride without sliding" refuses 2 'stride belongs to' \
     perplexity "${base[@]}" -f "$text" --stride 4
 check "a context below the windows" refuses 2 'less than the windows' \
@@ -156,9 +177,9 @@ check "a column a model under a SPEC" prints '^length +A +B +C +D$'
 check "factors and lengths that differ, from the least to the largest" eval \
     'prints "base=1000,scaling=linear,factor=1\.\.4$" && prints "dynamic,length=16\.\.128$"'
 check "nothing is said" silent
-# 4 lengths for each of 2 texts and the pool, and buckets that have a prediction: 4, 1 and 4.
-check "a row a result" rows "$csv" $((4 * (4 * 3 + 4 + 1 + 4)))
-cut_header='task,model,model_sha,weight_type,position,attention,trained_length,text,length,protocol,stride,begin_of_text,depth,trials,tokens,nll,perplexity,standard_error,bits_per_byte,accuracy,cache_type,kernels,seed,threads,seconds'
+# 4 lengths for each of 2 texts and the pool, and the buckets of the one that fills the windows.
+check "a row a length, and a bucket" rows "$csv" $((4 * (4 * 3 + 4)))
+cut_header='task,model,model_sha,weight_type,position,attention,trained_length,text,length,protocol,stride,begin_of_text,depth,trials,tokens,nll,perplexity,standard_error,bits_per_byte,accuracy,cache_type,kernels,seed,text_sha,begin,longest_window,documents,windows,version,threads,seconds'
 check "the columns" is "$(head -1 "$csv")" "$cut_header"
 check "a PNG" is "$(head -c 8 "$folder/files/a.png" | od -An -tx1 | tr -d ' \n')" 89504e470d0a1a0a
 check "a second run" succeeds "${sweep[@]}" --csv "$folder/b.csv" -b 17
@@ -174,10 +195,13 @@ check "and nothing is done" same "$folder/done.csv" "$csv"
 if has_python; then
     cp "$folder/files/a.json" "$out"
     check "JSON has the rows" is_json \
-        'len(it) == 84 and it[0]["length"] == 128 and it[0]["accuracy"] is None and it[0]["perplexity"] > 1'
-    check "every prediction counts at every length" is "$(column "$csv" tokens | sort -n | uniq -c | tail -2 |
-        awk '{print $1, $2}')" "16 $n_predictions
-16 $((n_predictions + 9))"
+        'len(it) == 64 and it[0]["length"] == 128 and it[0]["accuracy"] is None and it[0]["perplexity"] > 1'
+    check "those that no text fills have none" is_json \
+        'all((row["nll"] is None) == (row["tokens"] is None) == (row["text"] != "perplexity.txt") and
+             row["longest_window"] == {"perplexity.txt": row["length"]}.get(row["text"], 9)
+             for row in it if row["protocol"] == "windows")'
+    check "every prediction counts at every length" is "$(column "$csv" tokens | sort -n | uniq -c | tail -1 |
+        awk '{print $1, $2}')" "16 $n_predictions"
     check "factor=auto is resolved, the windows' length is" is \
         "$(column "$csv" position | sort -u)" "alibi
 rope:pairs=half,dim=8,base=1000
@@ -189,6 +213,84 @@ rope:pairs=half,dim=8,base=1000,scaling=linear
 rope:pairs=half,dim=8,base=1000,scaling=linear,factor=2
 rope:pairs=half,dim=8,base=1000,scaling=linear,factor=4"
 fi
+
+# ---- lengths that no text fills ----------------------------------------------------------------
+
+head -c 46 "$text" >"$folder/one.txt"
+one=(extrapolate "${base[@]}" -f "$folder/one.txt" --lengths)
+check "lengths past the text" succeeds "${one[@]}" 16:1024 --png "$folder/past.png"
+check "have no result" eval 'prints "^ +32 +[0-9.]+$" && prints "^ +64 +-$" && prints "^ +1024 +-$"'
+check "and one line says why" is "$(cat "$err")" \
+    "locus: note: one.txt: the longest window that it fills has 45 tokens: no result for lengths past that"
+check "without them" succeeds "${one[@]}" 16:32 -q --png "$folder/within.png"
+check "the picture is the same" same "$folder/past.png" "$folder/within.png"
+check "no length at all" refuses 1 'has 45 tokens, fewer than the shortest length, 64' "${one[@]}" 64:128
+check "texts that differ in it" succeeds "${one[@]}" 16:128 -f "$text" --by-position
+check "have no pool past the shorter" prints '^ +32 +[0-9.]+$'
+
+# ---- windows and where they begin --------------------------------------------------------------
+
+check "first windows alone" succeeds perplexity "${base[@]}" -f "$text" --length 64 --first
+check "predict no more than their length" prints '^perplexity.txt +64 +64 +6\.1652'
+check "of each document" succeeds extrapolate "${base[@]}" -f "$text" --lengths 16:64 --first --by-position
+check "the first bucket is the shortest length" is "$(awk '$1 == 16 {print $2}' "$out")" \
+    "$(awk '$3 == 16 {print $4}' "$out")"
+check "sliding steps by half a window, or 256" succeeds extrapolate "${base[@]}" -f "$text" \
+    --lengths 16:64 --protocol sliding
+check "and says so" prints 'sliding by 8 to 32$'
+check "a stride longer than a window" refuses 2 'windows of 16 tokens that step by 32' \
+    extrapolate "${base[@]}" -f "$text" --lengths 16:64 --protocol sliding --stride 32
+declare -A begins=([none]="$n_predictions +6\\.26500" [first]="$((n_predictions + 1)) +6\\.24139"
+    [every]="$((n_predictions + 1)) +6\\.29665")
+for begin in none first every; do
+    check "begin-of-text: $begin" succeeds perplexity "${base[@]}" -f "$text" --length 32 --begin $begin
+    check "its numbers" prints "^perplexity.txt +32 +${begins[$begin]} "
+    check "of a task, too" succeeds extrapolate "${base[@]}" --task copy --lengths 4 --trials 2 \
+        --begin $begin --csv "$folder/task.csv" --force
+    ! has_python || check "says its row" is "$(column "$folder/task.csv" begin)" "$begin"
+done
+check "half knows no first" refuses 2 "protocol half puts .*expected every or none" \
+    perplexity "${base[@]}" -f "$text" --protocol half --begin first
+LC_ALL=C sed 's/tokenizer.ggml.bos_token_id/tokenizer.ggml.bos_token_ix/' "$model" >"$folder/bare.gguf"
+for begin in first every; do
+    check "a model without the token, --begin $begin" refuses 1 "bare.gguf: --begin: .*no begin-of-text" \
+        perplexity -m "$folder/bare.gguf" -f "$text" --begin "$begin"
+done
+
+# ---- results are kept --------------------------------------------------------------------------
+
+cp "$model" "$folder/kept.gguf"
+kept=(extrapolate -m "$folder/kept.gguf" -t 1 -f "$folder/kept.txt" --lengths 16,32 --csv "$folder/kept.csv")
+head -c 200 "$text" >"$folder/kept.txt"
+check "a CSV" succeeds "${kept[@]}"
+cp "$folder/kept.csv" "$folder/before.csv"
+check "is not overwritten" refuses 1 'kept.csv is there already: expected --resume .* or --force' "${kept[@]}"
+check "it is as it was" same "$folder/kept.csv" "$folder/before.csv"
+check "but with --force" succeeds "${kept[@]}" --force
+check "it has the same rows" is "$(settled "$folder/kept.csv")" "$(settled "$folder/before.csv")"
+check "not both" refuses 2 'expected one' "${kept[@]}" --force --resume
+check "nor force alone" refuses 2 'force replaces a --csv' extrapolate "${base[@]}" -f "$text" --force
+: >"$folder/none.csv"
+check "an empty file holds nothing" succeeds "${kept[@]}" --csv "$folder/none.csv"
+tail -c 200 "$text" >"$folder/kept.txt"
+check "a text that changed" succeeds "${kept[@]}" --resume
+check "is computed again, and said" is "$(cat "$err")" "locus: note: $folder/kept.csv: 2 results are computed \
+again, as the text kept.txt changed"
+check "the old rows stay" rows "$folder/kept.csv" 4
+cp "$out" "$folder/changed.out"
+check "and then it is found" succeeds "${kept[@]}" --resume
+check "the new one" same "$out" "$folder/changed.out"
+check "nothing is said" silent
+LC_ALL=C sed 's/perplexity/perplexitz/' "$model" >"$folder/kept.gguf"
+check "a model that changed" succeeds "${kept[@]}" --resume
+check "is said, too" says '2 results are computed again, as the model kept.gguf changed'
+check "one line" is "$(wc -l <"$err")" 1
+sed -i 's/,[0-9.]*,\([0-9]*,[0-9.]*\)$/,0.0.9,\1/' "$folder/kept.csv"
+check "another version" succeeds "${kept[@]}" --resume
+check "is said, too" says '2 results are computed again, as the version [0-9.]+ changed'
+sed -i 's/,text_sha,begin,longest_window,documents,windows,version//' "$folder/kept.csv"
+check "a CSV of other columns" refuses 1 'its header has other columns, 25 of them, expected the 31' \
+    "${kept[@]}" --resume
 
 killed=$folder/killed.csv
 setsid "$locus" "${sweep[@]}" --csv "$killed" >/dev/null 2>&1 &

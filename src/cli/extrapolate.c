@@ -69,7 +69,7 @@ static void note_outdated(const struct locus_extrapolate *run, const bool *taken
         const char *what;
     } causes[] = {{LOCUS_COLUMN_MODEL_SHA, LOCUS_COLUMN_MODEL, "the model "},
                   {LOCUS_COLUMN_TEXT_SHA, LOCUS_COLUMN_TEXT, "the text "},
-                  {LOCUS_COLUMN_VERSION, LOCUS_COLUMN_VERSION, "the version, "}};
+                  {LOCUS_COLUMN_VERSION, LOCUS_COLUMN_VERSION, "the version "}};
     enum { N = sizeof causes / sizeof *causes };
     const char *changed[N] = {NULL};
     int n_again = 0, n_named = 0;
@@ -77,7 +77,7 @@ static void note_outdated(const struct locus_extrapolate *run, const bool *taken
         const struct locus_row *row = &run->cells[i].row;
         bool again = false;
         if (run->cells[i].state != LOCUS_CELL_PENDING) continue;
-        for (int j = 0; j < run->csv.n_rows; j++)
+        for (int j = run->csv.n_rows - 1; j >= 0 && !again; j--) /* the newest tells */
             for (int k = 0; k < N && !taken[j]; k++) {
                 if (!locus_row_is_outdated(&run->csv.rows[j], row, causes[k].column)) continue;
                 again = true;
@@ -91,8 +91,8 @@ static void note_outdated(const struct locus_extrapolate *run, const bool *taken
         if (changed[k])
             locus_buffer_printf(&list, "%s%s%s", n_named++ ? " and " : "", causes[k].what,
                                 changed[k]);
-    locus_talk_note("note: %s: %d results are computed again: it has them of another state of %s",
-                    run->options->csv, n_again, list.failed ? "" : list.bytes);
+    locus_talk_note("note: %s: %d results are computed again, as %s changed", run->options->csv,
+                    n_again, list.failed ? "something" : list.bytes);
     locus_buffer_free(&list);
 }
 
