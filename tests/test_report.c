@@ -1,0 +1,332 @@
+/* Results: the rows they are kept as, and their CSV file. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sha256.h"
+#include "experiment/report.h"
+#include "testing.h"
+
+static struct locus_row make_row(const char *position, int length, double nll)
+{
+    struct locus_row row = {{0}};
+    struct locus_summary summary = {
+        .tokens = 10, .bytes = 30, .sum = nll * 10, .squares = nll * nll * 11};
+    ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_TASK, "perplexity"));
+    ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_POSITION, position));
+    ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_TEXT, "a \"quoted\", text"));
+    ck_assert(locus_row_set_int(&row, LOCUS_COLUMN_LENGTH, length));
+    ck_assert(locus_row_set_summary(&row, &summary));
+    ck_assert(locus_row_set_real(&row, LOCUS_COLUMN_SECONDS, 0.25 * length));
+    return row;
+}
+
+static void write_rows(const char *path, const struct locus_row *rows, int n)
+{
+    struct locus_csv csv;
+    locus_error error;
+    ck_assert_msg(locus_csv_open(&csv, path, LOCUS_CSV_REPLACE, &error) == LOCUS_OK, "%s",
+                  error.message);
+    for (int i = 0; i < n; i++)
+        ck_assert_int_eq(locus_csv_add(&csv, &rows[i], &error), LOCUS_OK);
+    locus_csv_close(&csv);
+}
+
+START_TEST(rows_come_back_from_their_file)
+{
+    const char *path = testing_temporary("rows.csv");
+    struct locus_row rows[] = {make_row("rope:dim=8,base=10000", 16, 1.25),
+                               make_row("alibi", 32, 2.5)};
+    write_rows(path, rows, 2);
+    struct locus_csv csv;
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, NULL), LOCUS_OK);
+    ck_assert_int_eq(csv.n_rows, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct locus_row *found = locus_csv_find(&csv, &rows[i]);
+        ck_assert_ptr_eq(found, &csv.rows[i]);
+        for (int j = 0; j < LOCUS_N_COLUMNS; j++)
+            ck_assert_pstr_eq(found->cells[j], rows[i].cells[j]);
+    }
+    struct locus_row other = make_row("alibi", 16, 2.5);
+    ck_assert_ptr_null(locus_csv_find(&csv, &other));
+    /* Results, threads and seconds may differ. */
+    ck_assert(locus_row_set_int(&rows[1], LOCUS_COLUMN_THREADS, 7));
+    ck_assert(locus_row_set_real(&rows[1], LOCUS_COLUMN_NLL, 9));
+    ck_assert_ptr_nonnull(locus_csv_find(&csv, &rows[1]));
+    locus_csv_close(&csv);
+    locus_row_free(&other);
+    locus_row_free(&rows[0]);
+    locus_row_free(&rows[1]);
+}
+END_TEST
+
+START_TEST(a_file_cut_anywhere_is_taken_up_again)
+{
+    const char *path = testing_temporary("whole.csv"), *cut = testing_temporary("cut.csv");
+    struct locus_row rows[] = {make_row("rope:dim=8", 16, 1), make_row("none", 32, 2)};
+    size_t n_bytes, n_again;
+    write_rows(path, rows, 2);
+    char *bytes = testing_read(path, &n_bytes);
+    for (size_t n = 0; n <= n_bytes; n++) {
+        testing_write(cut, bytes, n);
+        struct locus_csv csv;
+        locus_error error;
+        ck_assert_msg(locus_csv_open(&csv, cut, LOCUS_CSV_RESUME, &error) == LOCUS_OK,
+                      "cut at %zu: %s", n, error.message);
+        for (int i = 0; i < 2; i++)
+            if (!locus_csv_find(&csv, &rows[i]))
+                ck_assert_int_eq(locus_csv_add(&csv, &rows[i], NULL), LOCUS_OK);
+        locus_csv_close(&csv);
+        char *again = testing_read(cut, &n_again);
+        ck_assert_uint_eq(n_again, n_bytes);
+        ck_assert_mem_eq(again, bytes, n_bytes);
+        free(again);
+    }
+    free(bytes);
+    locus_row_free(&rows[0]);
+    locus_row_free(&rows[1]);
+}
+END_TEST
+
+START_TEST(a_file_that_another_run_writes_is_left_alone)
+{
+    const char *path = testing_temporary("shared.csv");
+    struct locus_csv first, second;
+    locus_error error;
+    ck_assert_int_eq(locus_csv_open(&first, path, LOCUS_CSV_NEW, &error), LOCUS_OK);
+    size_t n_before, n_after;
+    free(testing_read(path, &n_before));
+    for (int mode = LOCUS_CSV_NEW; mode <= LOCUS_CSV_REPLACE; mode++) {
+        ck_assert_int_eq(locus_csv_open(&second, path, (enum locus_csv_mode)mode, &error),
+                         LOCUS_ERROR_IO);
+        ck_assert_ptr_nonnull(strstr(error.message, "shared.csv: another run is writing to it"));
+        locus_csv_close(&second);
+    }
+    free(testing_read(path, &n_after));
+    ck_assert_uint_eq(n_before, n_after);
+    locus_csv_close(&first);
+    ck_assert_int_eq(locus_csv_open(&second, path, LOCUS_CSV_RESUME, &error), LOCUS_OK);
+    locus_csv_close(&second);
+}
+END_TEST
+
+START_TEST(a_file_of_something_else_is_not_resumed_and_stays)
+{
+    static const char *const contents[] = {"precious notes\n", "task,model\n1,2\n", "x"};
+    const char *path = testing_temporary("other.csv");
+    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
+        struct locus_csv csv;
+        locus_error error;
+        size_t n_bytes;
+        testing_write(path, contents[i], strlen(contents[i]));
+        ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error), LOCUS_ERROR_FORMAT);
+        ck_assert_ptr_nonnull(strstr(error.message, "header"));
+        locus_csv_close(&csv);
+        char *bytes = testing_read(path, &n_bytes);
+        ck_assert_str_eq(bytes, contents[i]);
+        free(bytes);
+    }
+}
+END_TEST
+
+START_TEST(results_are_not_overwritten_unless_that_is_asked_for)
+{
+    static const char *const contents[] = {"precious notes\n", "x"};
+    const char *path = testing_temporary("kept.csv");
+    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
+        struct locus_csv csv;
+        locus_error error;
+        testing_write(path, contents[i], strlen(contents[i]));
+        ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_NEW, &error), LOCUS_ERROR_IO);
+        ck_assert_ptr_nonnull(strstr(error.message, "kept.csv is there already"));
+        ck_assert_ptr_nonnull(strstr(error.message, "--resume"));
+        ck_assert_ptr_nonnull(strstr(error.message, "--force"));
+        locus_csv_close(&csv);
+        char *bytes = testing_read(path, NULL);
+        ck_assert_str_eq(bytes, contents[i]);
+        free(bytes);
+        ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_REPLACE, &error), LOCUS_OK);
+        locus_csv_close(&csv);
+        bytes = testing_read(path, NULL);
+        ck_assert_int_eq(strncmp(bytes, "task,model,", 11), 0);
+        free(bytes);
+    }
+    /* An empty file and a device hold nothing. */
+    struct locus_csv csv;
+    testing_write(path, "", 0);
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_NEW, NULL), LOCUS_OK);
+    locus_csv_close(&csv);
+    ck_assert_int_eq(locus_csv_open(&csv, "/dev/null", LOCUS_CSV_NEW, NULL), LOCUS_OK);
+    locus_csv_close(&csv);
+}
+END_TEST
+
+START_TEST(a_file_of_other_columns_is_refused_in_one_line)
+{
+    static const char old[] = "task,model,model_sha,weight_type,position,attention,trained_length,"
+                              "text,length,threads,seconds\nperplexity,x,y\n";
+    const char *path = testing_temporary("old.csv");
+    struct locus_csv csv;
+    locus_error error;
+    testing_write(path, old, sizeof old - 1);
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error), LOCUS_ERROR_FORMAT);
+    ck_assert_msg(strstr(error.message, "old.csv: can't be resumed: its header has other columns, "
+                                        "11 of them, expected the 31 of locus " LOCUS_VERSION),
+                  "%s", error.message);
+    locus_csv_close(&csv);
+}
+END_TEST
+
+START_TEST(a_row_whose_result_can_be_none_is_not_resumed)
+{
+    static const struct {
+        enum locus_column column;
+        const char *text;
+        bool fits;
+    } cases[] = {
+        {LOCUS_COLUMN_NLL, "abc", false},
+        {LOCUS_COLUMN_NLL, "2.5x", false},
+        {LOCUS_COLUMN_NLL, "nan", false},
+        {LOCUS_COLUMN_NLL, "inf", false},
+        {LOCUS_COLUMN_NLL, "1e300", false},
+        {LOCUS_COLUMN_NLL, "-5", false},
+        {LOCUS_COLUMN_NLL, "800.5", true},
+        {LOCUS_COLUMN_PERPLEXITY, "inf", true}, /* e^800 */
+        {LOCUS_COLUMN_PERPLEXITY, "-inf", false},
+        {LOCUS_COLUMN_STANDARD_ERROR, "inf", true},
+        {LOCUS_COLUMN_BITS_PER_BYTE, "inf", false},
+        {LOCUS_COLUMN_TOKENS, "1e30", false},
+        {LOCUS_COLUMN_TOKENS, "-1", false},
+        {LOCUS_COLUMN_ACCURACY, "1.5", false},
+        {LOCUS_COLUMN_SECONDS, "inf", false},
+    };
+    const char *path = testing_temporary("odd.csv");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct locus_row row = make_row("none", 16, 2.5);
+        ck_assert(locus_row_set_text(&row, cases[i].column, cases[i].text));
+        write_rows(path, &row, 1);
+        struct locus_csv csv;
+        locus_error error;
+        char expected[96];
+        enum locus_status status = locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error);
+        snprintf(expected, sizeof expected, "odd.csv: line 2: %s is '%s', not a number that",
+                 locus_column_name(cases[i].column), cases[i].text);
+        ck_assert_int_eq(status, cases[i].fits ? LOCUS_OK : LOCUS_ERROR_FORMAT);
+        if (!cases[i].fits)
+            ck_assert_msg(strstr(error.message, expected) != NULL, "%s", error.message);
+        locus_csv_close(&csv);
+        locus_row_free(&row);
+    }
+}
+END_TEST
+
+START_TEST(the_newest_row_wins_and_older_states_are_told_apart)
+{
+    const char *path = testing_temporary("newest.csv");
+    struct locus_row rows[3];
+    static const char *const shas[] = {"aa", "bb", "bb"};
+    for (int i = 0; i < 3; i++) {
+        rows[i] = make_row("none", 16, 1 + i);
+        ck_assert(locus_row_set_text(&rows[i], LOCUS_COLUMN_TEXT_SHA, shas[i]));
+    }
+    write_rows(path, rows, 3);
+    struct locus_csv csv;
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, NULL), LOCUS_OK);
+    ck_assert_ptr_eq(locus_csv_find(&csv, &rows[1]), &csv.rows[2]);
+    ck_assert(locus_row_is_outdated(&csv.rows[0], &rows[1], LOCUS_COLUMN_TEXT_SHA));
+    ck_assert(!locus_row_is_outdated(&csv.rows[0], &rows[1], LOCUS_COLUMN_MODEL_SHA));
+    ck_assert(!locus_row_is_outdated(&csv.rows[1], &rows[2], LOCUS_COLUMN_TEXT_SHA));
+    struct locus_row other = make_row("none", 32, 1);
+    ck_assert(!locus_row_is_outdated(&csv.rows[0], &other, LOCUS_COLUMN_TEXT_SHA));
+    locus_csv_close(&csv);
+    locus_row_free(&other);
+    for (int i = 0; i < 3; i++)
+        locus_row_free(&rows[i]);
+}
+END_TEST
+
+/* Rows of a file may hold anything that is a number. */
+START_TEST(pooling_survives_huge_figures)
+{
+    struct locus_row rows[2], pooled;
+    const struct locus_row *of[] = {&rows[0], &rows[1]};
+    for (int i = 0; i < 2; i++) {
+        rows[i] = make_row("none", 16, 900);
+        ck_assert_str_eq(rows[i].cells[LOCUS_COLUMN_PERPLEXITY], "inf");
+        ck_assert(locus_row_set_text(&rows[i], LOCUS_COLUMN_TOKENS, i ? "1e300" : "7"));
+        ck_assert(locus_row_set_text(&rows[i], LOCUS_COLUMN_BITS_PER_BYTE, "1e-30"));
+    }
+    ck_assert(locus_row_pool(&pooled, of, 2, "cc"));
+    ck_assert_str_eq(pooled.cells[LOCUS_COLUMN_TEXT_SHA], "cc");
+    ck_assert_str_eq(pooled.cells[LOCUS_COLUMN_TOKENS], "1000000000000007");
+    locus_row_free(&pooled);
+    locus_row_free(&rows[0]);
+    locus_row_free(&rows[1]);
+}
+END_TEST
+
+START_TEST(pooled_rows_average_over_all_tokens)
+{
+    struct locus_row a = make_row("none", 16, 1), b = make_row("none", 16, 2), pooled;
+    struct locus_summary more = {.tokens = 30, .bytes = 60, .sum = 60, .squares = 150};
+    ck_assert(locus_row_set_summary(&b, &more));
+    const struct locus_row *rows[] = {&a, &b};
+    ck_assert(locus_row_pool(&pooled, rows, 2, "0123456789abcdef"));
+    ck_assert_str_eq(pooled.cells[LOCUS_COLUMN_TEXT], "pooled");
+    ck_assert_str_eq(pooled.cells[LOCUS_COLUMN_TOKENS], "40");
+    ck_assert_double_eq_tol(locus_row_number(&pooled, LOCUS_COLUMN_NLL), 70.0 / 40, 1e-8);
+    ck_assert_double_eq_tol(locus_row_number(&pooled, LOCUS_COLUMN_BITS_PER_BYTE), 70 / log(2) / 90,
+                            1e-8);
+    double variance = (11.0 + 150.0) / 40 - 1.75 * 1.75;
+    ck_assert_double_eq_tol(locus_row_number(&pooled, LOCUS_COLUMN_STANDARD_ERROR),
+                            exp(1.75) * sqrt(variance / 39), 1e-6);
+    locus_row_free(&a);
+    locus_row_free(&b);
+    locus_row_free(&pooled);
+}
+END_TEST
+
+/* ---- SHA-256 ------------------------------------------------------------------------------ */
+
+START_TEST(sha256_gives_the_standards_digests)
+{
+    static const struct {
+        const char *text, *start; /* FIPS 180-4's examples, and lengths about a chunk's end */
+    } cases[] = {
+        {"", "e3b0c442"},
+        {"abc", "ba7816bf"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", "248d6a61"},
+        {"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqr"
+         "lmnopqrsmnopqrstnopqrstu",
+         "cf5b16a7"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t digest[32];
+        char start[9];
+        locus_sha256(cases[i].text, strlen(cases[i].text), digest);
+        snprintf(start, sizeof start, "%02x%02x%02x%02x", digest[0], digest[1], digest[2],
+                 digest[3]);
+        ck_assert_str_eq(start, cases[i].start);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("report");
+    TCase *rows = tcase_create("rows");
+    tcase_add_test(rows, rows_come_back_from_their_file);
+    tcase_add_test(rows, a_file_cut_anywhere_is_taken_up_again);
+    tcase_add_test(rows, a_file_that_another_run_writes_is_left_alone);
+    tcase_add_test(rows, a_file_of_something_else_is_not_resumed_and_stays);
+    tcase_add_test(rows, results_are_not_overwritten_unless_that_is_asked_for);
+    tcase_add_test(rows, a_file_of_other_columns_is_refused_in_one_line);
+    tcase_add_test(rows, a_row_whose_result_can_be_none_is_not_resumed);
+    tcase_add_test(rows, the_newest_row_wins_and_older_states_are_told_apart);
+    tcase_add_test(rows, pooling_survives_huge_figures);
+    tcase_add_test(rows, pooled_rows_average_over_all_tokens);
+    tcase_add_test(rows, sha256_gives_the_standards_digests);
+    suite_add_tcase(suite, rows);
+    return testing_run(suite);
+}
