@@ -445,12 +445,19 @@ const struct locus_command locus_command_extrapolate = {
              "[-m FILE [-P SPEC]...]... --task NAME [--trials N] [options]",
     .details =
         "-m and -P repeat: a -P belongs to the -m before it, and a -m without one runs the model's "
-        "own scheme.\nfactor=auto in a SPEC becomes max(1, length / trained length).\n"
+        "own scheme.\nfactor=auto in a SPEC becomes max(1, length / trained length); a learned "
+        "table's brings the last position to\nits last row: max(1, (length - 1) / (rows - 1)).\n"
+        "A length that a text fills no window of has no result: '-', and empty cells. Of several "
+        "texts the pooled\nresult needs all of them. --by-position takes the longest windows that "
+        "are filled.\n"
         "Rows of the CSV come longest length first: a long window serves the shorter ones that "
-        "start where it\ndoes. A run that was killed goes on with --resume. Tasks are answered by "
-        "the likeliest token, and\nright if all of the answer is. passkey is asked at eleven "
-        "depths; --png draws a heat map a model\nand SPEC: FILE.png, or FILE-1.png, "
-        "FILE-2.png and so on where there are several.",
+        "start where it\ndoes. A run that was killed goes on with --resume, which takes a row only "
+        "if model, text, version and all\nsettings are the same, and of several the last. A file "
+        "that holds anything is replaced by --force only.\n"
+        "Tasks are answered by the likeliest token, and right if all of the answer is. passkey is "
+        "asked at eleven\ndepths; --png draws a heat map a model and SPEC: FILE.png, or "
+        "FILE-1.png, "
+        "FILE-2.png and so on where there\nare several.",
     .options = locus_extrapolate_table,
     .values_size = sizeof(struct locus_extrapolate_options),
     .takes_operands = true,

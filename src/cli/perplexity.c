@@ -8,6 +8,7 @@
 #include "cli/perplexity.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -315,6 +316,15 @@ static void append_json(const struct locus_perplexity *run,
     locus_buffer_append(out, "\n", 1);
 }
 
+/* A number that may be huge, or none. */
+static void add_real(struct locus_table *lines, double value)
+{
+    if (isnan(value))
+        locus_table_add(lines, "-");
+    else
+        locus_table_add(lines, value < 1e9 ? "%.4f" : "%.4e", value);
+}
+
 static void append_table(const struct locus_perplexity *run, struct locus_buffer *out)
 {
     static const char *const head[] = {"text",       "length", "tokens",        "nll",
@@ -328,12 +338,9 @@ static void append_table(const struct locus_perplexity *run, struct locus_buffer
         locus_table_add(&lines, "%s", row->cells[LOCUS_COLUMN_LENGTH]);
         locus_table_add(&lines, "%s", row->cells[LOCUS_COLUMN_TOKENS]);
         locus_table_add(&lines, "%.5f", locus_row_number(row, LOCUS_COLUMN_NLL));
-        locus_table_add(&lines, "%.4f", locus_row_number(row, LOCUS_COLUMN_PERPLEXITY));
-        if (row->cells[LOCUS_COLUMN_STANDARD_ERROR])
-            locus_table_add(&lines, "%.4f", locus_row_number(row, LOCUS_COLUMN_STANDARD_ERROR));
-        else
-            locus_table_add(&lines, "-");
-        locus_table_add(&lines, "%.4f", locus_row_number(row, LOCUS_COLUMN_BITS_PER_BYTE));
+        add_real(&lines, locus_row_number(row, LOCUS_COLUMN_PERPLEXITY));
+        add_real(&lines, locus_row_number(row, LOCUS_COLUMN_STANDARD_ERROR));
+        add_real(&lines, locus_row_number(row, LOCUS_COLUMN_BITS_PER_BYTE));
         locus_table_add(&lines, "%s", row->cells[LOCUS_COLUMN_POSITION]);
     }
     locus_table_print(&lines, out);
