@@ -260,7 +260,7 @@ done
 # ---- results are kept --------------------------------------------------------------------------
 
 cp "$model" "$folder/kept.gguf"
-kept=(extrapolate -m "$folder/kept.gguf" -t 1 -f "$folder/kept.txt" --lengths 16,32 --csv "$folder/kept.csv")
+kept=(extrapolate -m "$folder/kept.gguf" -t 1 -f "$folder/kept.txt" --lengths "16,32" --csv "$folder/kept.csv")
 head -c 200 "$text" >"$folder/kept.txt"
 check "a CSV" succeeds "${kept[@]}"
 cp "$folder/kept.csv" "$folder/before.csv"
