@@ -102,13 +102,14 @@ typedef struct locus_model_info {
     int trained_length; /* tokens of the texts it was trained on */
     int64_t n_parameters;
     int32_t bos_token; /* what an empty prompt starts from (begin- or end-of-text); -1: none */
-    int32_t eos_token; /* end of text; -1: none */
+    int32_t eos_token; /* end of text; -1: none. There may be more: locus_model_is_end */
 } locus_model_info;
 
 /* What the model is. The strings live as long as the model. */
 LOCUS_API locus_model_info locus_model_info_get(const locus_model *model);
 
-/* True for a token that ends a text. */
+/* True for a token that ends a text: each that the checkpoint calls an end of text, of a turn or of
+ * a message (tokenizer.ggml.eos_token_id, eot_token_id, eom_token_id, locus.end_token_ids). */
 LOCUS_API bool locus_model_is_end(const locus_model *model, int32_t token);
 
 /* ---- text and tokens ---------------------------------------------------------------------- */

@@ -93,6 +93,41 @@ START_TEST(text_begins_with_end_of_text_where_there_is_no_other)
 }
 END_TEST
 
+/* Every key that may name one, and a list with a token twice; the sampler keeps away from all. */
+START_TEST(file_may_name_many_ends_of_text)
+{
+    static const int32_t listed[] = {9, 5, 270, 9};
+    static const bool is_end[271] = {[2] = true, [5] = true, [7] = true, [9] = true, [270] = true};
+    struct variant *variant = variant_begin(NULL);
+    u32(variant, "tokenizer.ggml.eot_token_id", 5);
+    u32(variant, "tokenizer.ggml.eom_token_id", 7);
+    locus_writer_i32s(variant_writer(variant), "locus.end_token_ids", listed, 4);
+    locus_model *model = open_variant(variant);
+    ck_assert_int_eq(locus_model_info_get(model).eos_token, 2);
+    for (int32_t id = 0; id < 271; id++)
+        ck_assert_msg(locus_model_is_end(model, id) == is_end[id], "token %d", (int)id);
+    ck_assert(!locus_model_is_end(model, 271));
+    locus_sampler_params params = locus_sampler_defaults();
+    params.temperature = 0;
+    params.ignore_end = true;
+    locus_sampler *sampler = locus_sampler_create(model, &params, NULL);
+    ck_assert_ptr_nonnull(sampler);
+    for (int32_t id = 0; id < 271; id++) {
+        float logits[271] = {[3] = 1};
+        logits[id] = 2;
+        int32_t token = locus_sampler_next(sampler, logits, NULL);
+        ck_assert_int_eq(token, is_end[id] ? 3 : id);
+    }
+    locus_sampler_free(sampler);
+    locus_model_free(model);
+    variant = variant_begin(NULL);
+    locus_writer_i32s(variant_writer(variant), "locus.end_token_ids", listed, 0);
+    model = open_variant(variant);
+    ck_assert(locus_model_is_end(model, 2) && !locus_model_is_end(model, 9));
+    locus_model_free(model);
+}
+END_TEST
+
 /* ---- one model in several shapes ----------------------------------------------------------- */
 
 enum { N_TOKENS = 9 };
@@ -224,6 +259,7 @@ int main(void)
     tcase_add_test(tests, info_describes_the_model);
     tcase_add_test(tests, padding_of_the_vocabulary_is_no_token);
     tcase_add_test(tests, text_begins_with_end_of_text_where_there_is_no_other);
+    tcase_add_test(tests, file_may_name_many_ends_of_text);
     tcase_add_test(tests, fused_projections_give_the_bits_of_separate_ones);
     tcase_add_test(tests, tied_head_gives_the_bits_of_a_copy);
     tcase_add_test(tests, halves_give_the_bits_of_the_floats_they_are);

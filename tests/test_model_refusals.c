@@ -139,6 +139,36 @@ static void text_for_a_token(struct variant *variant)
     text(variant, "tokenizer.ggml.eos_token_id", "2");
 }
 
+static void message_end_past_the_end(struct variant *variant)
+{
+    u32(variant, "tokenizer.ggml.eom_token_id", 271);
+}
+
+static void ends(struct variant *variant, const int32_t *ids, size_t n)
+{
+    locus_writer_i32s(variant_writer(variant), "locus.end_token_ids", ids, n);
+}
+
+static void listed_end_past_the_end(struct variant *variant)
+{
+    ends(variant, (const int32_t[]){4, 271}, 2);
+}
+
+static void listed_end_below_zero(struct variant *variant)
+{
+    ends(variant, (const int32_t[]){-1}, 1);
+}
+
+static void fractions_for_ends(struct variant *variant)
+{
+    locus_writer_f32s(variant_writer(variant), "locus.end_token_ids", (const float[]){2}, 1);
+}
+
+static void number_for_ends(struct variant *variant)
+{
+    u32(variant, "locus.end_token_ids", 2);
+}
+
 static void number_for_a_position(struct variant *variant)
 {
     u32(variant, "locus.position", 1);
@@ -306,6 +336,11 @@ static const struct refusal {
     {many_tokens, {"tokenizer.ggml.tokens has 300 entries", "expected 1 to 271"}},
     {begin_past_the_end, {"bos_token_id is 100000", "expected 0 to 270"}},
     {text_for_a_token, {"eos_token_id is not a whole number"}},
+    {message_end_past_the_end, {"eom_token_id is 271", "expected 0 to 270"}},
+    {listed_end_past_the_end, {"locus.end_token_ids[1] is 271", "expected 0 to 270"}},
+    {listed_end_below_zero, {"locus.end_token_ids[0] is -1", "expected 0 to 270"}},
+    {fractions_for_ends, {"locus.end_token_ids is not an array of whole numbers"}},
+    {number_for_ends, {"locus.end_token_ids is not an array of whole numbers"}},
     {number_for_a_position, {"locus.position is not a text"}},
     {adapter, {"is a LoRA adapter", "expected a whole model"}},
     {adapter_without_a_type, {"is a LoRA adapter", "expected a whole model"}},

@@ -212,6 +212,9 @@ static void describe_text(const struct inspection *inspection, struct locus_buff
                             locus_tokenizer_kind(inspection->tokenizer), info->n_tokens);
         append_token(out, "begin-of-text", info->bos_token);
         append_token(out, "end-of-text", info->eos_token);
+        for (int32_t id = 0; id < info->n_vocab; id++)
+            if (id != info->eos_token && locus_model_is_end(inspection->model, id))
+                locus_buffer_printf(out, " and %d", (int)id);
         locus_buffer_append(out, "\n", 1);
     } else
         locus_buffer_printf(out, "tokenizer        none\n");
@@ -292,6 +295,10 @@ static void add_sizes(struct locus_json *json, const struct inspection *inspecti
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         locus_json_int(json, sizes[i].key, sizes[i].value);
+    locus_json_open(json, "end_tokens", '[');
+    for (int32_t id = 0; id < info->n_vocab; id++)
+        if (locus_model_is_end(inspection->model, id)) locus_json_int(json, NULL, id);
+    locus_json_close(json, ']');
     locus_json_text(json, "norm", norms[config->norm]);
     locus_json_text(json, "norm_position", norm_places[config->norm_position]);
     locus_json_open(json, "windows", '[');

@@ -51,14 +51,62 @@ static enum locus_status count_tokens(struct locus_model *model, locus_error *er
     return LOCUS_OK;
 }
 
+static bool is_whole(enum locus_value_type type)
+{
+    return type <= LOCUS_VALUE_I32 || type == LOCUS_VALUE_U64 || type == LOCUS_VALUE_I64;
+}
+
+/* A list of further tokens that end a text; absent or empty, it adds none. */
+static enum locus_status read_end_list(struct locus_model *model, locus_error *error)
+{
+    static const char key[] = "locus.end_token_ids";
+    const struct locus_checkpoint *checkpoint = model->checkpoint;
+    const char *path = locus_checkpoint_path(checkpoint);
+    enum locus_value_type type;
+    size_t count;
+    enum locus_status status = LOCUS_OK;
+    if (!locus_checkpoint_has(checkpoint, key)) return LOCUS_OK;
+    if (!locus_checkpoint_array(checkpoint, key, &type, &count) || !is_whole(type))
+        return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is not an array of whole numbers",
+                          path, key);
+    double *ids = malloc((count + 1) * sizeof *ids);
+    if (!ids) return locus_fail_memory(error, (count + 1) * sizeof *ids);
+    (void)locus_checkpoint_array_numbers(checkpoint, key, ids);
+    for (size_t i = 0; i < count && !status; i++) {
+        if (ids[i] < 0 || ids[i] >= model->config.n_vocab)
+            status = locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s[%zu] is %.0f, expected 0 to %d",
+                                path, key, i, ids[i], model->config.n_vocab - 1);
+        else
+            model->ends[(size_t)ids[i]] = true;
+    }
+    free(ids);
+    return status;
+}
+
+static enum locus_status read_ends(struct locus_model *model, locus_error *error)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    const size_t n_vocab = (size_t)model->config.n_vocab;
+    model->ends = calloc(n_vocab, sizeof *model->ends);
+    if (!model->ends) return locus_fail_memory(error, n_vocab * sizeof *model->ends);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int32_t token;
+        enum locus_status status = read_token(model, keys[i], &token, error);
+        if (status) return status;
+        if (token >= 0) model->ends[token] = true;
+        if (i == 0) model->eos_token = token;
+    }
+    return read_end_list(model, error);
+}
+
 static enum locus_status read_vocabulary(struct locus_model *model, locus_error *error)
 {
     enum locus_status status;
     if ((status = count_tokens(model, error)) ||
-        (status = read_token(model, "tokenizer.ggml.bos_token_id", &model->bos_token, error)) ||
-        (status = read_token(model, "tokenizer.ggml.eos_token_id", &model->eos_token, error)))
+        (status = read_token(model, "tokenizer.ggml.bos_token_id", &model->bos_token, error)))
         return status;
-    return read_token(model, "tokenizer.ggml.eot_token_id", &model->eot_token, error);
+    return read_ends(model, error);
 }
 
 static void read_name(struct locus_model *model)
@@ -110,6 +158,7 @@ void locus_model_free(locus_model *model)
     locus_model_free_weights(model);
     locus_checkpoint_free(model->checkpoint);
     free(model->config.layers);
+    free(model->ends);
     free(model);
 }
 
@@ -160,7 +209,7 @@ locus_model_info locus_model_info_get(const locus_model *model)
 
 bool locus_model_is_end(const locus_model *model, int32_t token)
 {
-    return token >= 0 && (token == model->eos_token || token == model->eot_token);
+    return token >= 0 && token < model->config.n_vocab && model->ends[token];
 }
 
 const float *locus_model_extra(const void *source, const char *name, int *rows, int *cols)

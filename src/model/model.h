@@ -142,7 +142,8 @@ struct locus_model {
     size_t n_extras;
     char name[128];
     int n_tokens;
-    int32_t bos_token, eos_token, eot_token; /* -1: none */
+    int32_t bos_token, eos_token; /* -1: none */
+    bool *ends;                   /* [n_vocab]: tokens that end a text, eos_token among them */
 };
 
 /* Checks and packs every tensor the configuration calls for; those that a position scheme may call
