@@ -10,7 +10,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/interrupt.h"
@@ -31,12 +30,8 @@ static bool fail(struct locus_generate *run, const locus_error *error)
 static bool check_options(struct locus_generate *run)
 {
     const struct locus_generate_options *options = run->options;
-    for (int i = 0; i < options->stops.n_items; i++) {
-        if (*options->stops.items[i]) continue;
-        run->status = locus_talk_usage("generate", "--stop: found '', expected a text");
-        return false;
-    }
-    int status = locus_check_position("generate", options->common.position);
+    int status = locus_generate_check(options);
+    if (status < 0) status = locus_check_position("generate", options->common.position);
     if (status < 0) status = locus_check_attention("generate", options->common.attention);
     if (status < 0) status = locus_generate_sampling(options, &run->sampling);
     if (status >= 0) run->status = status;
@@ -70,37 +65,6 @@ static bool open_model(struct locus_generate *run)
     locus_model_file_note(run->model_path, locus_tokenizer_assumed(run->tokenizer),
                           run->options->common.quiet);
     run->load_seconds = locus_now() - start;
-    return true;
-}
-
-/* The prompt's tokens; an empty one is the begin-of-text token. */
-static bool encode_prompt(struct locus_generate *run)
-{
-    locus_error error;
-    size_t n = 0;
-    unsigned flags = LOCUS_TEXT_BEGIN | (run->options->special ? LOCUS_TEXT_SPECIAL : 0u);
-    if (run->prompt.length > 0 &&
-        locus_encode(run->tokenizer, run->prompt.bytes, run->prompt.length, flags,
-                     &run->prompt_tokens, &n, &error))
-        return fail(run, &error);
-    if (n > INT_MAX) {
-        run->status = locus_talk_error("the prompt is %zu tokens, more than %d", n, INT_MAX);
-        return false;
-    }
-    run->n_prompt = (int)n;
-    if (n > 0) return true;
-    if (run->info.bos_token < 0) {
-        run->status = locus_talk_error("the prompt is empty, and the model has no begin-of-text "
-                                       "token to start from: give one with -p TEXT");
-        return false;
-    }
-    run->prompt_tokens = malloc(sizeof *run->prompt_tokens);
-    if (!run->prompt_tokens) {
-        run->status = locus_talk_error("out of memory for the prompt");
-        return false;
-    }
-    run->prompt_tokens[0] = run->info.bos_token;
-    run->n_prompt = 1;
     return true;
 }
 
@@ -178,6 +142,7 @@ static void tell_settings(struct locus_generate *run)
         locus_talk_note("note: position %s has %d positions: at most %d new tokens",
                         locus_session_position(run->session), capacity,
                         capacity - run->n_prompt + 1);
+    locus_generate_tell_text(run);
     if (!common->seed_given) locus_talk_note("seed %llu", (unsigned long long)run->sampling.seed);
     if (run->options->n_tokens_given || run->n_prompt > run->info.trained_length)
         tell_decay(run, run->n_context);
@@ -223,18 +188,25 @@ static bool next_token(struct locus_generate *run, int32_t *token)
         return false;
     }
     run->n_generated++;
-    size_t n_bytes;
+    size_t n_shown, n_bytes;
+    (void)locus_token_piece(run->tokenizer, previous, *token,
+                            run->options->special ? LOCUS_TEXT_SPECIAL : 0u, &n_shown);
     const char *piece =
-        locus_token_piece(run->tokenizer, previous, *token,
-                          run->options->special ? LOCUS_TEXT_SPECIAL : 0u, &n_bytes);
-    return locus_stream_add(&run->stream, piece, n_bytes, &run->status);
+        locus_token_piece(run->tokenizer, previous, *token, LOCUS_TEXT_SPECIAL, &n_bytes);
+    return locus_stream_add(&run->stream, piece, n_bytes, n_shown > 0 && !run->stops[*token],
+                            &run->status);
 }
 
-/* Why the text ends here, or NULL. */
-static const char *find_finish(const struct locus_generate *run, int32_t token)
+/* Why the text ends after this token, or NULL. */
+static const char *find_finish(struct locus_generate *run, int32_t token)
 {
-    if (run->stream.stopped) return "stop";
-    if (run->n_generated > 0 && locus_model_is_end(run->model, token)) return "end";
+    const bool stops = run->n_generated > 0 && run->stops[token];
+    const bool ends = run->n_generated > 0 && locus_model_is_end(run->model, token);
+    if (run->stream.stop) return "stop";
+    if (stops || ends) {
+        run->finish_token = token;
+        return stops ? "stop" : "end";
+    }
     if (run->n_generated == run->options->n_tokens) return "length";
     if (locus_interrupted()) return "interrupt";
     return NULL;
@@ -244,7 +216,8 @@ static const char *find_finish(const struct locus_generate *run, int32_t token)
 static bool write_text(struct locus_generate *run)
 {
     locus_error error;
-    int32_t token = run->prompt_tokens[run->n_prompt - 1];
+    /* A text that begins here follows nothing, whatever token it was begun with. */
+    int32_t token = run->prompt.length ? run->prompt_tokens[run->n_prompt - 1] : -1;
     bool going = true;
     double start = locus_now();
     run->finish = find_finish(run, token);
@@ -260,25 +233,16 @@ static bool write_text(struct locus_generate *run)
             run->n_evaluated++;
     }
     run->generation_seconds = locus_now() - start;
-    int status;
-    if (going || run->status == LOCUS_EXIT_FAILED) going &= locus_stream_end(&run->stream, &status);
-    return going;
-}
-
-/* A terminal's next prompt starts on a line of its own. */
-static bool end_line(struct locus_generate *run)
-{
-    const struct locus_buffer *last =
-        run->stream.text.length || run->options->no_prompt ? &run->stream.text : &run->prompt;
-    if (!isatty(STDOUT_FILENO) || !last->length || last->bytes[last->length - 1] == '\n')
-        return true;
-    return locus_stdout_write("\n", 1, &run->status);
+    int status = LOCUS_EXIT_DONE;
+    const bool whole = locus_stream_end(&run->stream, &status);
+    if (going) run->status = status;
+    return going && whole;
 }
 
 /* What ends the result: with --json all of it. */
 static bool end_text(struct locus_generate *run)
 {
-    if (!run->options->json) return end_line(run);
+    if (!run->options->json) return locus_stdout_end_line(&run->status);
     run->status = locus_generate_print_json(run);
     return run->status == LOCUS_EXIT_DONE;
 }
@@ -302,16 +266,18 @@ static void release(struct locus_generate *run)
     locus_buffer_free(&run->prompt);
     free((void *)run->sampling.logit_bias);
     free(run->prompt_tokens);
+    free(run->stops);
     free(run->model_path);
 }
 
 static int generate(void *values, int n_operands, char **operands)
 {
     (void)n_operands, (void)operands;
-    struct locus_generate run = {.options = values};
+    struct locus_generate run = {.options = values, .begin = -1, .finish_token = -1};
     locus_interrupt_watch();
     bool ready = check_options(&run) && read_prompt(&run) && open_model(&run) &&
-                 encode_prompt(&run) && plan_context(&run) && create_session(&run);
+                 locus_generate_find_stops(&run) && locus_generate_encode(&run) &&
+                 plan_context(&run) && create_session(&run);
     if (ready) {
         tell_settings(&run);
         (void)(echo_prompt(&run) && evaluate_prompt(&run) && write_text(&run) && end_text(&run) &&
@@ -325,9 +291,20 @@ const struct locus_command locus_command_generate = {
     .name = "generate",
     .summary = "Write text: go on from a prompt.",
     .usage = "[-m FILE] [-p TEXT | -f FILE] [options]\n... | locus generate [options]",
-    .details = "The prompt is taken byte for byte. Without -p and -f it is standard input, unless "
-               "that is a terminal;\nan empty prompt starts from the model's begin-of-text token. "
-               "The same --seed writes the same text,\nat any --threads and --batch.",
+    .details =
+        "The prompt is taken byte for byte. Without -p and -f it is standard input, unless "
+        "that is a terminal;\nan empty prompt starts from the model's begin-of-text token. "
+        "The same --seed writes the same text,\nat any --threads and --batch.\n\n"
+        "A text ends before a --stop text, before a --stop-token, or with a token that the "
+        "model's file calls an\nend of text (locus inspect lists them). A stop text is "
+        "looked for in the new text with its special tokens\nand in the text without, shown "
+        "or not. A token is named by its id or by its exact text; what looks like\na number "
+        "is an id. A prompt that begins with the token --begin puts there isn't given a "
+        "second one.\n\n"
+        "--json: prompt (not with --no-prompt), text, tokens; finish_reason is \"stop\" with "
+        "the stop text as\nfinish_text or the stop token as finish_token, \"end\" with the "
+        "end of text as finish_token, \"length\" or\n\"interrupt\"; settings, among them "
+        "begin_token (null: none), stop and stop_tokens; timings.",
     .options = locus_generate_table,
     .values_size = sizeof(struct locus_generate_options),
     .runs_session = true,

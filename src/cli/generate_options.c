@@ -10,10 +10,11 @@
 #include "cli/talk.h"
 
 #define FIELD(member) offsetof(struct locus_generate_options, member)
-#define FLOAT_OPTION(NAME, MEMBER, FALLBACK, MIN, MAX, HELP)                                       \
+#define FLOAT_OPTION(NAME, MEMBER, STAGE, FALLBACK, MIN, MAX, HELP)                                \
     {                                                                                              \
-        .name = NAME, .type = LOCUS_OPTION_FLOAT, .offset = FIELD(MEMBER), .argument = "X",        \
-        .fallback = FALLBACK, .min = MIN, .max = MAX, .help = HELP                                 \
+        .name = NAME, .type = LOCUS_OPTION_FLOAT, .offset = FIELD(MEMBER),                         \
+        .given = FIELD(given[STAGE]), .argument = "X", .fallback = FALLBACK, .min = MIN,           \
+        .max = MAX, .help = HELP                                                                   \
     }
 
 const struct locus_option locus_generate_table[] = {
@@ -29,6 +30,12 @@ const struct locus_option locus_generate_table[] = {
      .offset = FIELD(file),
      .argument = "FILE",
      .help = "the prompt is this file; -: standard input, as when piped"},
+    {.name = "begin",
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(begin),
+     .argument = "TOKEN",
+     .fallback = "auto",
+     .help = "before the prompt: auto (what the file says), none, or a token"},
     {.name = "tokens",
      .letter = 'n',
      .type = LOCUS_OPTION_INT,
@@ -39,30 +46,37 @@ const struct locus_option locus_generate_table[] = {
      .min = -1,
      .max = INT_MAX,
      .help = "how many at most; -1: until the end of the text or of the context"},
-    FLOAT_OPTION("temperature", temperature, "0.8", 0, 1e6, "0: always the likeliest token"),
+    FLOAT_OPTION("temperature", temperature, LOCUS_STAGE_TEMPERATURE, "0.8", 0, 1e6,
+                 "0: always the likeliest token"),
     {.name = "top-k",
      .type = LOCUS_OPTION_INT,
      .offset = FIELD(top_k),
+     .given = FIELD(given[LOCUS_STAGE_TOP_K]),
      .argument = "N",
      .fallback = "40",
      .min = INT_MIN,
      .max = INT_MAX,
      .help = "the N likeliest; 0 or less: all"},
-    FLOAT_OPTION("top-p", top_p, "0.95", 0, 1, "the likeliest with this share of the mass; 1: all"),
-    FLOAT_OPTION("min-p", min_p, "0.05", 0, 1, "those with this share of the likeliest's; 0: all"),
-    FLOAT_OPTION("typical-p", typical_p, "1", 0, 1, "the most typical with this mass; 1: all"),
-    FLOAT_OPTION("repeat-penalty", repeat_penalty, "1", 1e-3, 1e3, "makes repeats rarer; 1: off"),
+    FLOAT_OPTION("top-p", top_p, LOCUS_STAGE_TOP_P, "0.95", 0, 1,
+                 "the likeliest with this share of the mass; 1: all"),
+    FLOAT_OPTION("min-p", min_p, LOCUS_STAGE_MIN_P, "0.05", 0, 1,
+                 "those with this share of the likeliest's; 0: all"),
+    FLOAT_OPTION("typical-p", typical_p, LOCUS_STAGE_TYPICAL_P, "1", 0, 1,
+                 "the most typical with this mass; 1: all"),
+    FLOAT_OPTION("repeat-penalty", repeat_penalty, LOCUS_STAGE_PENALTIES, "1", 1e-3, 1e3,
+                 "makes repeats rarer; 1: off"),
     {.name = "repeat-last-n",
      .type = LOCUS_OPTION_INT,
      .offset = FIELD(repeat_last_n),
+     .given = FIELD(given[LOCUS_STAGE_PENALTIES]),
      .argument = "N",
      .fallback = "64",
      .min = -1,
      .max = INT_MAX,
      .help = "how far back penalties look; -1: all the way"},
-    FLOAT_OPTION("presence-penalty", presence_penalty, "0", -1e3, 1e3,
+    FLOAT_OPTION("presence-penalty", presence_penalty, LOCUS_STAGE_PENALTIES, "0", -1e3, 1e3,
                  "off the logit of what occurred"),
-    FLOAT_OPTION("frequency-penalty", frequency_penalty, "0", -1e3, 1e3,
+    FLOAT_OPTION("frequency-penalty", frequency_penalty, LOCUS_STAGE_PENALTIES, "0", -1e3, 1e3,
                  "the same, as often as it occurred"),
     {.name = "logit-bias",
      .type = LOCUS_OPTION_TEXTS,
@@ -79,11 +93,16 @@ const struct locus_option locus_generate_table[] = {
      .type = LOCUS_OPTION_TEXTS,
      .offset = FIELD(stops),
      .argument = "TEXT",
-     .help = "end before this text (repeats)"},
+     .help = "end before this text, be it a special token's (repeats)"},
+    {.name = "stop-token",
+     .type = LOCUS_OPTION_TEXTS,
+     .offset = FIELD(stop_tokens),
+     .argument = "TOKEN",
+     .help = "end before this token, named by its id or its text (repeats)"},
     {.name = "ignore-eos",
      .type = LOCUS_OPTION_FLAG,
      .offset = FIELD(ignore_eos),
-     .help = "never end the text"},
+     .help = "never sample an end of text"},
     {.name = "no-prompt",
      .type = LOCUS_OPTION_FLAG,
      .offset = FIELD(no_prompt),
@@ -95,7 +114,7 @@ const struct locus_option locus_generate_table[] = {
     {.name = "json",
      .type = LOCUS_OPTION_FLAG,
      .offset = FIELD(json),
-     .help = "one object: prompt, text, tokens, finish_reason, settings, timings"},
+     .help = "one object: prompt, text, tokens, how it ended, settings, timings"},
     {.name = "temp", .alias_of = "temperature"},
     {.name = "n-predict", .alias_of = "tokens"},
     {.name = "predict", .alias_of = "tokens"},
@@ -173,6 +192,42 @@ static int read_biases(const struct locus_texts *texts, locus_sampler_params *pa
     return -1;
 }
 
+static int check_texts(const char *option, const struct locus_texts *texts, const char *expected)
+{
+    for (int i = 0; i < texts->n_items; i++)
+        if (!*texts->items[i])
+            return locus_talk_usage("generate", "--%s: found '', expected %s", option, expected);
+    return -1;
+}
+
+int locus_generate_check(const struct locus_generate_options *options)
+{
+    static const char named[] = "a token's id or text";
+    int status = check_texts("stop", &options->stops, "a text");
+    if (status < 0) status = check_texts("stop-token", &options->stop_tokens, named);
+    if (status < 0 && !*options->begin)
+        status =
+            locus_talk_usage("generate", "--begin: found '', expected auto, none, or %s", named);
+    return status;
+}
+
+/* A number for a stage that doesn't run would say nothing. */
+static int check_unlisted(const struct locus_generate_options *options,
+                          const locus_sampler_params *params)
+{
+    for (int i = 0; i < N_STAGES; i++) {
+        bool listed = false;
+        for (int j = 0; params->stages[j] != LOCUS_STAGE_END; j++)
+            listed |= params->stages[j] == stages[i].stage;
+        if (listed || !options->given[stages[i].stage]) continue;
+        if (stages[i].stage == LOCUS_STAGE_TEMPERATURE && options->temperature == 0) continue;
+        return locus_talk_usage("generate",
+                                "--samplers %s leaves out %s, for which an option was given",
+                                options->samplers, stages[i].name);
+    }
+    return -1;
+}
+
 int locus_generate_sampling(const struct locus_generate_options *options,
                             locus_sampler_params *params)
 {
@@ -191,5 +246,6 @@ int locus_generate_sampling(const struct locus_generate_options *options,
         params->stages[i] = stages[i].stage;
     params->stages[N_STAGES] = LOCUS_STAGE_END;
     int status = options->samplers ? read_stages(options->samplers, params) : -1;
+    if (status < 0) status = check_unlisted(options, params);
     return status < 0 ? read_biases(&options->biases, params) : status;
 }

@@ -22,6 +22,7 @@ void locus_generate_summarise(const struct locus_generate *run)
 {
     const char *finish = run->finish;
     const char *reason = strcmp(finish, "end") == 0      ? "end of text"
+                         : run->finish_token >= 0        ? "stop token"
                          : strcmp(finish, "stop") == 0   ? "stop text"
                          : strcmp(finish, "length") == 0 ? "length reached"
                                                          : "interrupted";
@@ -62,6 +63,14 @@ static void add_sampling(struct locus_json *json, const struct locus_generate *r
     locus_json_close(json, ']');
 }
 
+static void add_token(struct locus_json *json, const char *key, int32_t token)
+{
+    if (token < 0)
+        locus_json_number(json, key, NULL);
+    else
+        locus_json_int(json, key, token);
+}
+
 static void add_settings(struct locus_json *json, const struct locus_generate *run)
 {
     const struct locus_generate_options *options = run->options;
@@ -76,10 +85,15 @@ static void add_settings(struct locus_json *json, const struct locus_generate *r
     locus_json_text(json, "cache_type",
                     locus_cache_type_name(locus_session_cache_type(run->session)));
     locus_json_text(json, "kernels", locus_session_kernels(run->session));
+    add_token(json, "begin_token", run->begin);
     add_sampling(json, run);
     locus_json_open(json, "stop", '[');
     for (int i = 0; i < options->stops.n_items; i++)
         locus_json_text(json, NULL, options->stops.items[i]);
+    locus_json_close(json, ']');
+    locus_json_open(json, "stop_tokens", '[');
+    for (int32_t id = 0; id < run->info.n_tokens; id++)
+        if (run->stops[id]) locus_json_int(json, NULL, id);
     locus_json_close(json, ']');
     locus_json_bool(json, "ignore_eos", options->ignore_eos);
     locus_json_bool(json, "special", options->special);
@@ -104,7 +118,8 @@ int locus_generate_print_json(const struct locus_generate *run)
     struct locus_buffer out = {0};
     struct locus_json json = {.out = &out};
     locus_json_open(&json, NULL, '{');
-    locus_json_bytes(&json, "prompt", run->prompt.bytes, run->prompt.length);
+    if (!run->options->no_prompt)
+        locus_json_bytes(&json, "prompt", run->prompt.bytes, run->prompt.length);
     locus_json_bytes(&json, "text", run->stream.text.bytes, run->stream.text.length);
     locus_json_open(&json, "tokens", '[');
     for (int i = 0; i < run->n_generated; i++) {
@@ -114,6 +129,11 @@ int locus_generate_print_json(const struct locus_generate *run)
     }
     locus_json_close(&json, ']');
     locus_json_text(&json, "finish_reason", run->finish);
+    if (run->stream.stop)
+        locus_json_text(&json, "finish_text", run->stream.stop);
+    else
+        locus_json_number(&json, "finish_text", NULL);
+    add_token(&json, "finish_token", run->finish_token);
     add_settings(&json, run);
     add_timings(&json, run);
     locus_json_close(&json, '}');

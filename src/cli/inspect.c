@@ -214,7 +214,7 @@ static void describe_text(const struct inspection *inspection, struct locus_buff
         append_token(out, "end-of-text", info->eos_token);
         for (int32_t id = 0; id < info->n_vocab; id++)
             if (id != info->eos_token && locus_model_is_end(inspection->model, id))
-                locus_buffer_printf(out, " and %d", (int)id);
+                locus_buffer_printf(out, ", also %d", (int)id);
         locus_buffer_append(out, "\n", 1);
     } else
         locus_buffer_printf(out, "tokenizer        none\n");

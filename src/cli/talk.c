@@ -5,7 +5,19 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+/* Text on stdout that doesn't end its line: where the cursor of a terminal stands is known to
+ * nobody but the process, so it is the process that remembers. */
+static bool line_open;
+
+static bool same_terminal(void)
+{
+    struct stat out, err;
+    return isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && fstat(STDOUT_FILENO, &out) == 0 &&
+           fstat(STDERR_FILENO, &err) == 0 && out.st_rdev == err.st_rdev;
+}
 
 /* One line, whatever the strings in it hold: an argument may contain a newline. */
 static void say(const char *prefix, const char *format, va_list args)
@@ -14,7 +26,9 @@ static void say(const char *prefix, const char *format, va_list args)
     if (vsnprintf(line, sizeof line, format, args) < 0) line[0] = '\0';
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
-    fprintf(stderr, "locus: %s%s\n", prefix, line);
+    const bool glued = line_open && same_terminal();
+    if (glued) line_open = false;
+    fprintf(stderr, "%slocus: %s%s\n", glued ? "\n" : "", prefix, line);
 }
 
 int locus_talk_error(const char *format, ...)
@@ -56,10 +70,16 @@ bool locus_stdout_write(const void *bytes, size_t n_bytes, int *status)
                           : locus_talk_error("can't write to standard output: %s", strerror(errno));
             return false;
         }
+        if (n > 0) line_open = next[n - 1] != '\n';
         next += n;
         n_bytes -= (size_t)n;
     }
     return true;
+}
+
+bool locus_stdout_end_line(int *status)
+{
+    return !line_open || !isatty(STDOUT_FILENO) || locus_stdout_write("\n", 1, status);
 }
 
 int locus_stdout_finish(struct locus_buffer *buffer)

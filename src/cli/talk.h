@@ -12,7 +12,8 @@ enum {
     LOCUS_EXIT_INTERRUPTED = 130
 };
 
-/* One line "locus: error: ..." on stderr; returns LOCUS_EXIT_FAILED. Control bytes become '?'. */
+/* One line "locus: error: ..." on stderr; returns LOCUS_EXIT_FAILED. Control bytes become '?'. On a
+ * terminal that has the unfinished line of a text on it, the line is one of its own. */
 int locus_talk_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same for wrong usage, with a line saying where to find help on `command` (NULL: on the whole
@@ -26,6 +27,9 @@ void locus_talk_note(const char *format, ...) __attribute__((format(printf, 1, 2
 /* Writes all bytes to stdout at once, past any buffer. Where that fails, returns false with the
  * exit status to end with in *status: a broken pipe ends quietly, anything else has been said. */
 bool locus_stdout_write(const void *bytes, size_t n_bytes, int *status);
+
+/* A terminal's next prompt starts on a line of its own. As locus_stdout_write. */
+bool locus_stdout_end_line(int *status);
 
 /* Writes and frees the buffer, a command's whole result; returns the exit status. */
 int locus_stdout_finish(struct locus_buffer *buffer);
