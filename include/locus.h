@@ -184,8 +184,9 @@ LOCUS_API enum locus_status locus_session_eval(locus_session *session, const int
 LOCUS_API float *locus_session_logits(locus_session *session);
 
 /* Forgets all but the first n_keep tokens: 0 <= n_keep <= locus_session_length(). Under a policy
- * that holds only what is in sight (window, sinks), 0 and about the last n_batch tokens can always
- * be gone back to; where keys are missing, it is refused, and nothing changes. */
+ * that holds only what is in sight (window, sinks), 0 and 2 n_batch tokens back from the farthest
+ * one evaluated can always be gone back to; where keys are missing, it is refused, and nothing
+ * changes. */
 LOCUS_API enum locus_status locus_session_rewind(locus_session *session, int n_keep,
                                                  locus_error *error);
 

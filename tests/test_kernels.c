@@ -335,6 +335,61 @@ START_TEST(mixes_have_the_bits_of_plain_c)
 }
 END_TEST
 
+/* One row of a block's scores into a softmax that has seen others, or none. */
+static void mix_row(const struct locus_kernels *kernels, struct locus_softmax *softmax, float *mix,
+                    const float *scores, const float *values, int head_dim)
+{
+    static const int first[] = {0}, end[] = {LOCUS_MIX_KEYS};
+    float own[LOCUS_MIX_KEYS];
+    memcpy(own, scores, sizeof own);
+    kernels->mix(&(struct locus_mixing){.format = LOCUS_FORMAT_F32,
+                                        .softmax = softmax,
+                                        .mix = mix,
+                                        .scores = own,
+                                        .stride = LOCUS_MIX_KEYS,
+                                        .first = first,
+                                        .end = end,
+                                        .values = values,
+                                        .n_rows = 1,
+                                        .head_dim = head_dim});
+    for (int j = 0; j < LOCUS_MIX_KEYS; j++)
+        ck_assert_msg(own[j] >= 0 && own[j] <= 1, "%s: weight %d is %g", kernels->name, j,
+                      (double)own[j]);
+}
+
+/* Keys at -INFINITY, before and after others: as if they weren't there. */
+static void check_unseen(const struct locus_kernels *kernels, const float *scores,
+                         const float *values)
+{
+    enum { HEAD_DIM = 16 };
+    struct locus_softmax fresh = {.max = -INFINITY}, softmax = fresh, once = fresh;
+    float mix[HEAD_DIM] = {0}, mixed_once[HEAD_DIM] = {0}, unseen[LOCUS_MIX_KEYS];
+    for (int j = 0; j < LOCUS_MIX_KEYS; j++)
+        unseen[j] = -INFINITY;
+    mix_row(kernels, &softmax, mix, unseen, values, HEAD_DIM);
+    ck_assert_int_eq(memcmp(&softmax, &fresh, sizeof fresh), 0);
+    for (int d = 0; d < HEAD_DIM; d++)
+        ck_assert_float_eq(mix[d], 0);
+    mix_row(kernels, &once, mixed_once, scores, values, HEAD_DIM);
+    mix_row(kernels, &softmax, mix, scores, values, HEAD_DIM);
+    mix_row(kernels, &softmax, mix, unseen, values, HEAD_DIM);
+    ck_assert_int_eq(memcmp(&softmax, &once, sizeof once), 0);
+    ck_assert_int_eq(memcmp(mix, mixed_once, sizeof mix), 0);
+}
+
+START_TEST(query_whose_keys_are_all_at_minus_infinity_has_no_weights)
+{
+    struct guarded scores = random_floats(LOCUS_MIX_KEYS, 0);
+    struct guarded values = random_floats((size_t)LOCUS_MIX_KEYS * 16, 0);
+    const struct locus_kernels *kernels;
+    check_unseen(&locus_kernels_reference, floats_of(&scores), floats_of(&values));
+    for (int i = 0; (kernels = kernels_at(i)); i++)
+        check_unseen(kernels, floats_of(&scores), floats_of(&values));
+    release(&scores);
+    release(&values);
+}
+END_TEST
+
 static void add_products(Suite *suite)
 {
     TCase *products = tcase_create("products");
@@ -356,6 +411,7 @@ int main(void)
     TCase *attention = tcase_create("attention");
     tcase_add_loop_test(attention, scores_have_the_bits_of_plain_c, 0, LOCUS_FORMAT_Q8_0 + 1);
     tcase_add_loop_test(attention, mixes_have_the_bits_of_plain_c, 0, LOCUS_FORMAT_Q8_0 + 1);
+    tcase_add_test(attention, query_whose_keys_are_all_at_minus_infinity_has_no_weights);
     suite_add_tcase(suite, attention);
     return testing_run(suite);
 }

@@ -370,6 +370,35 @@ START_TEST(rewinds_are_exact_or_refused)
 }
 END_TEST
 
+/* Token by token back from the farthest one evaluated: two batches at least, and the last place
+ * that is left replays to the same bits. */
+START_TEST(rewinds_reach_two_batches_back_and_no_key_too_far)
+{
+    enum { BATCH = 80 };
+    const char *const texts[] = {"window:size=20", "sinks:keep=4,size=30"};
+    static float logits[N * TINY_VOCAB], again[N * TINY_VOCAB];
+    const int lengths[] = {N, 6 * 64 + 1, 6 * 64}; /* a block with every slot taken, too */
+    locus_model *model = tiny_model(0, 0);
+    for (int i = 0; i < 3; i++) {
+        const int length = lengths[i];
+        int keep = length;
+        locus_session *session = open_session(model, "rope", texts[_i], N, BATCH);
+        eval(session, 0, length, logits);
+        while (keep > 0 && !locus_session_rewind(session, keep - 1, NULL))
+            keep--;
+        ck_assert_int_gt(keep, 0);
+        ck_assert_int_le(keep, length - 2 * BATCH);
+        ck_assert_int_eq(locus_session_length(session), keep);
+        eval(session, keep, length, again);
+        ck_assert_int_eq(memcmp(logits + keep * TINY_VOCAB, again + keep * TINY_VOCAB,
+                                (size_t)(length - keep) * TINY_VOCAB * sizeof *again),
+                         0);
+        locus_session_free(session);
+    }
+    locus_model_free(model);
+}
+END_TEST
+
 /* ---- texts -------------------------------------------------------------------------------- */
 
 START_TEST(texts_are_printed_in_full)
@@ -460,6 +489,7 @@ int main(void)
     tcase_add_loop_test(tests, attention_weights_are_those_of_the_plain_softmax, 0, N_CASES);
     tcase_add_test(tests, window_and_sinks_hold_only_what_is_in_sight);
     tcase_add_loop_test(tests, rewinds_are_exact_or_refused, 0, 3);
+    tcase_add_loop_test(tests, rewinds_reach_two_batches_back_and_no_key_too_far, 0, 2);
     tcase_add_test(tests, texts_are_printed_in_full);
     tcase_add_loop_test(tests, wrong_texts_are_refused_in_one_line, 0,
                         sizeof refused / sizeof *refused);

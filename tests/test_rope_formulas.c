@@ -72,6 +72,29 @@ START_TEST(yarn_ranges_are_the_known_ones)
 }
 END_TEST
 
+/* A length within which no pair turns even once: all are below 0, where the range ends at both
+ * sides, and pairs 1 and on are divided. */
+START_TEST(yarn_range_of_one_pair_divides_by_no_zero)
+{
+    struct locus_rope_scaling scaling = {.kind = LOCUS_ROPE_YARN,
+                                         .dim = 8,
+                                         .base = 10000,
+                                         .factor = 4,
+                                         .trained = 6,
+                                         .beta_fast = 32,
+                                         .beta_slow = 1,
+                                         .truncate = true};
+    double low, high, theta[4];
+    locus_rope_yarn_range(&scaling, &low, &high);
+    ck_assert_double_eq(low, 0);
+    ck_assert_double_eq(high, 0.001);
+    locus_rope_frequencies(&scaling, 24, theta);
+    ck_assert_double_eq(theta[0], 1);
+    for (int k = 1; k < 4; k++)
+        position_near(theta[k], pow(10000, -2.0 * k / 8) / 4, 1e-15, "yarn", k);
+}
+END_TEST
+
 START_TEST(magnitudes_are_the_papers)
 {
     struct locus_rope_scaling scaling = {
@@ -481,6 +504,7 @@ int main(void)
     tcase_add_test(tests, angles_of_the_hot_path_are_within_1e7);
     tcase_add_test(tests, logarithms_and_powers_are_those_of_libm);
     tcase_add_loop_test(tests, yarn_ranges_are_the_known_ones, 0, sizeof ranges / sizeof *ranges);
+    tcase_add_test(tests, yarn_range_of_one_pair_divides_by_no_zero);
     tcase_add_test(tests, magnitudes_are_the_papers);
     tcase_add_test(tests, ntk_reach_is_estimated);
     tcase_add_loop_test(tests, rows_turn_as_the_paper_has_it, 0, N_ROTATIONS);

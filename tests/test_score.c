@@ -115,15 +115,18 @@ END_TEST
 /* Extreme logits neither overflow nor vanish, and all kernel sets agree to the bit. */
 START_TEST(sums_of_exponentials_hold_in_every_kernel_set)
 {
-    const float scales[] = {0, 1, 30, 1e4f, 1e30f};
-    enum { MOST = 1003 };
+    const struct {
+        float scale;
+        int centre; /* of ids from 0 to 39: past them, every logit is negative */
+    } rows[] = {{0, 20}, {1, 20}, {1, 500}, {1, -60}, {30, 20}, {1e4f, 40}, {1e30f, 20}};
+    enum { MOST = 1003, N_ROWS = sizeof rows / sizeof *rows };
     float x[MOST];
     for (int n = 1; n <= MOST; n += 167)
-        for (int s = 0; s < 5; s++) {
+        for (int s = 0; s < N_ROWS; s++) {
             double expected = 0;
             float max, sum, largest = -INFINITY;
             for (int i = 0; i < n; i++) {
-                x[i] = scales[s] * (float)(tiny_token(i + n) - 20);
+                x[i] = rows[s].scale * (float)(tiny_token(i + n) - rows[s].centre);
                 largest = x[i] > largest ? x[i] : largest;
             }
             for (int i = 0; i < n; i++)

@@ -78,6 +78,23 @@ START_TEST(stream_holds_back_what_may_become_a_stop_text)
 }
 END_TEST
 
+/* A model may say special tokens for ever: none is kept. */
+START_TEST(stream_keeps_nothing_of_what_is_not_shown)
+{
+    const char *items[] = {"ab", "<u>"};
+    const struct locus_texts stops = {items, 2};
+    struct locus_stream stream = {.stops = &stops, .silent = true};
+    int status = 0;
+    for (int i = 0; i < 100; i++) {
+        ck_assert(locus_stream_add(&stream, "<t>", 3, false, &status));
+        ck_assert_uint_eq(stream.held.length, 0);
+    }
+    ck_assert(locus_stream_end(&stream, &status));
+    ck_assert_uint_eq(stream.text.length, 0);
+    locus_stream_free(&stream);
+}
+END_TEST
+
 START_TEST(stream_that_failed_says_so_once)
 {
     const struct locus_texts none = {0};
@@ -104,6 +121,7 @@ int main(void)
     TCase *tests = tcase_create("stream");
     tcase_add_loop_test(tests, stream_holds_back_what_may_become_a_stop_text, 0,
                         sizeof streams / sizeof *streams);
+    tcase_add_test(tests, stream_keeps_nothing_of_what_is_not_shown);
     tcase_add_test(tests, stream_that_failed_says_so_once);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
