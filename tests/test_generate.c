@@ -123,15 +123,17 @@ static void forget(struct outcome *outcome)
     free(outcome->err);
 }
 
-/* Runs the program with its streams on these files, and the options that lie between spaces, '' for
- * an empty one; its exit status. */
-static int call(const char *model, const char *options, const char *out, const char *err)
+#define GENERATE "generate -t 1 --temperature 0 "
+
+/* Runs the program with its streams on these files; its exit status. Its arguments lie between
+ * spaces, '' is an empty one. */
+static int call(const char *model, const char *line, const char *out, const char *err)
 {
     enum { MAX = 64 };
     const char *program = getenv("LOCUS_PROGRAM");
-    char words[1024], *arguments[MAX];
+    char words[2048], *arguments[MAX];
     int n = 0, status = -1;
-    snprintf(words, sizeof words, "locus generate -t 1 --temperature 0 %s", options);
+    snprintf(words, sizeof words, "locus %s", line);
     for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) {
         ck_assert_int_lt(n, MAX - 1);
         arguments[n++] = strcmp(word, "''") == 0 ? word + strlen(word) : word;
@@ -150,17 +152,24 @@ static int call(const char *model, const char *options, const char *out, const c
         _exit(127);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_msg(WIFEXITED(status), "%s: a signal ended it", options);
+    ck_assert_msg(WIFEXITED(status), "%s: a signal ended it", line);
     return WEXITSTATUS(status);
+}
+
+static struct outcome run_line(const char *model, const char *line)
+{
+    const char *out = testing_temporary("out"), *err = testing_temporary("err");
+    struct outcome outcome = {.status = call(model, line, out, err)};
+    outcome.out = testing_read(out, NULL);
+    outcome.err = testing_read(err, NULL);
+    return outcome;
 }
 
 static struct outcome run(const char *model, const char *options)
 {
-    const char *out = testing_temporary("out"), *err = testing_temporary("err");
-    struct outcome outcome = {.status = call(model, options, out, err)};
-    outcome.out = testing_read(out, NULL);
-    outcome.err = testing_read(err, NULL);
-    return outcome;
+    char line[1536];
+    snprintf(line, sizeof line, GENERATE "%s", options);
+    return run_line(model, line);
 }
 
 static bool has(const char *text, const char *part)
@@ -171,7 +180,7 @@ static bool has(const char *text, const char *part)
 /* Runs "FIRST OPTIONS": it must be done, and each of the parts (NULL ends them) must be printed. */
 static void check_prints(const char *model, const char *first, const char *options, ...)
 {
-    char all[1024];
+    char all[1100];
     va_list parts;
     snprintf(all, sizeof all, "%s %s", first, options);
     struct outcome outcome = run(model, all);
@@ -277,6 +286,12 @@ START_TEST(every_end_the_file_names_ends_a_text)
                  REASON("end", "null", "11"), NULL);
     check_prints(model, "--json -p x", "--ignore-eos -n 20", "10, 0, 1, 0,", AT_LENGTH, NULL);
     check_prints(model, "--json -p x", "--stop-token 11", AT_TOKEN("11"), NULL);
+    struct outcome outcome = run_line(model, "inspect");
+    ck_assert_msg(has(outcome.out, "end-of-text 2, also 11, also 13\n"), "%s", outcome.out);
+    forget(&outcome);
+    outcome = run_line(model, "inspect --json");
+    ck_assert_msg(has(outcome.out, "\"end_tokens\": [2, 11, 13],"), "%s", outcome.out);
+    forget(&outcome);
 }
 END_TEST
 
@@ -306,7 +321,7 @@ static const struct beginning {
     {"-p <s>x --special --begin 6", "6", "3", "ab<|sep|>", NULL, false},
     {"-p <s>x --special --begin none", "null", "2", "ab<|sep|>", NULL, false},
     {"-p <s><s>x --special", "1", "3", "ab<|sep|>", NULL, true},
-    {"-p </s>x --special", "1", "3", "<s>", NULL, false},
+    {"-p </s>x --special", "1", "3", "", NULL, false},
     /* nothing but it; a first word has no space before it */
     {"-p ''", "1", "1", "", NULL, false},
     {"-p ''", "1", "1", "", no_begin, false},
@@ -437,7 +452,7 @@ START_TEST(error_on_a_terminal_has_a_line_of_its_own)
         printf("skipped: no pseudo-terminal here\n");
         return;
     }
-    char banned[1024] = "-q -p x";
+    char banned[1024] = GENERATE "-q -p x";
     for (int i = 0; i < N_TOKENS; i++)
         snprintf(banned + strlen(banned), sizeof banned - strlen(banned), " --logit-bias %d=-inf",
                  i);
@@ -448,7 +463,7 @@ START_TEST(error_on_a_terminal_has_a_line_of_its_own)
     int status = call(model, banned, name, name);
     char shown[4096];
     ssize_t n = read(terminal, shown, sizeof shown - 1);
-    int again = call(model, "-q -p x -n 2", name, name);
+    int again = call(model, GENERATE "-q -p x -n 2", name, name);
     ssize_t m = n > 0 ? read(terminal, shown + n, sizeof shown - 1 - (size_t)n) : -1;
     close(held);
     close(terminal);
@@ -459,7 +474,7 @@ START_TEST(error_on_a_terminal_has_a_line_of_its_own)
     ck_assert_str_eq(shown,
                      "x\r\nlocus: error: sampler: no token can be drawn: every logit is -inf "
                      "or banned\r\nxab\r\n");
-    struct outcome outcome = run(model, banned); /* no terminal: the text stays what it is */
+    struct outcome outcome = run_line(model, banned); /* no terminal: the text stays what it is */
     ck_assert_str_eq(outcome.out, "x");
     ck_assert_msg(!strncmp(outcome.err, "locus: error: ", 14), "%s", outcome.err);
     forget(&outcome);
@@ -474,7 +489,7 @@ START_TEST(text_that_cant_be_written_in_the_end_is_a_failure)
         return;
     }
     const char *model = write_model(NULL), *err = testing_temporary("err");
-    int status = call(model, "-q -p x --no-prompt -n 1 --stop ab", "/dev/full", err);
+    int status = call(model, GENERATE "-q -p x --no-prompt -n 1 --stop ab", "/dev/full", err);
     char *said = testing_read(err, NULL);
     ck_assert_int_eq(status, 1);
     ck_assert_msg(has(said, "can't write to standard output"), "%s", said);
