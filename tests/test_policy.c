@@ -1,20 +1,22 @@
-/* Cache policies: what a row sees, against a slow forward pass in double that asks for every pair
- * of tokens whether one sees the other, and at which positions; SPECs; memory and rewinds.
+/* Cache policies: what a row sees, against the plain forward pass (reference.c), which asks for
+ * every pair of tokens whether one sees the other, and at which positions; SPECs; memory and
+ * rewinds.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "forward/session.h"
+#include "plain.h"
+#include "reference.h"
 #include "testing.h"
 #include "tiny.h"
 
-enum { N = 420, ROW = TINY_HEADS * TINY_HEAD_DIM, KV_ROW = TINY_HEADS_KV * TINY_HEAD_DIM };
+enum { N = 420 };
 
-/* ---- the plain forward pass --------------------------------------------------------------- */
+/* ---- what each policy shows --------------------------------------------------------------- */
 
 enum kind { FULL, WINDOW, SINKS, EXTEND };
-enum scheme { NONE, TURNED, SLOPED };
 
 struct policy_case {
     const char *text;
@@ -35,13 +37,15 @@ static const struct policy_case cases[] = {
     {"self-extend:group=1,window=5", EXTEND, 1, 5},
 };
 
-static const char *const schemes[] = {[NONE] = "none", [TURNED] = "rope", [SLOPED] = "alibi"};
+/* A bias, a rotation, and one that is made block by block. */
+static const char *const schemes[] = {"none", "rope", "alibi", "xpos"};
 
-enum { N_CASES = sizeof cases / sizeof *cases, N_SCHEMES = 3 };
+enum { N_CASES = sizeof cases / sizeof *cases, N_SCHEMES = sizeof schemes / sizeof *schemes };
 
 /* Whether i sees j <= i, and at which positions of both. */
-static bool sees(const struct policy_case *policy, int i, int j, int *q_position, int *k_position)
+static bool sees(const void *of, int i, int j, int *q_position, int *k_position)
 {
+    const struct policy_case *policy = of;
     const int a = policy->a, b = policy->b;
     *q_position = i, *k_position = j;
     switch (policy->kind) {
@@ -56,153 +60,6 @@ static bool sees(const struct policy_case *policy, int i, int j, int *q_position
     default:
         return true;
     }
-}
-
-/* out[rows] = weight[rows, cols] . x[cols] */
-static void multiply(double *out, const float *weight, const double *x, int rows, int cols)
-{
-    for (int r = 0; r < rows; r++) {
-        out[r] = 0;
-        for (int c = 0; c < cols; c++)
-            out[r] += (double)weight[r * cols + c] * x[c];
-    }
-}
-
-static void rms_norm(double *out, const double *x, const float *weight)
-{
-    double square = 0;
-    for (int c = 0; c < TINY_EMBD; c++)
-        square += x[c] * x[c] / TINY_EMBD;
-    for (int c = 0; c < TINY_EMBD; c++)
-        out[c] = x[c] / sqrt(square + 1e-5) * (double)weight[c];
-}
-
-/* q . k / sqrt(d) and the bias, with both at their positions. */
-static double score(enum scheme scheme, int head, const double *q, const double *k, int q_position,
-                    int k_position)
-{
-    double sum = 0;
-    const int half = TINY_HEAD_DIM / 2;
-    for (int d = 0; d < half; d++) {
-        /* The product of two rotated pairs turns by the difference of their angles. */
-        double angle =
-            scheme == TURNED ? (q_position - k_position) * pow(10000, -2.0 * d / TINY_HEAD_DIM) : 0;
-        double same = q[d] * k[d] + q[d + half] * k[d + half];
-        double cross = q[d + half] * k[d] - q[d] * k[d + half];
-        sum += same * cos(angle) - cross * sin(angle);
-    }
-    sum /= sqrt(TINY_HEAD_DIM);
-    if (scheme == SLOPED) sum -= pow(2, -8.0 * (head + 1) / TINY_HEADS) * (q_position - k_position);
-    return sum;
-}
-
-struct plain {
-    double x[N][TINY_EMBD], q[N][ROW], k[N][KV_ROW], v[N][KV_ROW];
-};
-
-/* weights[N]: what row i makes of each key. */
-static void row_weights(const struct plain *plain, const struct policy_case *policy,
-                        enum scheme scheme, int head, int i, int window, double *weights)
-{
-    const int kv = head / (TINY_HEADS / TINY_HEADS_KV) * TINY_HEAD_DIM;
-    double max = -INFINITY, sum = 0;
-    for (int j = 0; j < N; j++) {
-        int q_position, k_position;
-        weights[j] = -INFINITY;
-        if (j > i || (window > 0 && i - j >= window)) continue;
-        if (sees(policy, i, j, &q_position, &k_position))
-            weights[j] = score(scheme, head, plain->q[i] + head * TINY_HEAD_DIM, plain->k[j] + kv,
-                               q_position, k_position);
-        if (weights[j] > max) max = weights[j];
-    }
-    for (int j = 0; j < N; j++)
-        sum += weights[j] = exp(weights[j] - max);
-    for (int j = 0; j < N; j++)
-        weights[j] /= sum;
-}
-
-/* out[ROW]: what row i gathers. */
-static void attend(const struct plain *plain, const struct policy_case *policy, enum scheme scheme,
-                   int i, int window, double *out)
-{
-    for (int head = 0; head < TINY_HEADS; head++) {
-        const int kv = head / (TINY_HEADS / TINY_HEADS_KV) * TINY_HEAD_DIM;
-        double weights[N];
-        row_weights(plain, policy, scheme, head, i, window, weights);
-        for (int d = 0; d < TINY_HEAD_DIM; d++) {
-            out[head * TINY_HEAD_DIM + d] = 0;
-            for (int j = 0; j <= i; j++)
-                out[head * TINY_HEAD_DIM + d] += weights[j] * plain->v[j][kv + d];
-        }
-    }
-}
-
-static float *layer_values(int layer, const char *name, int n)
-{
-    char full[64];
-    snprintf(full, sizeof full, "blk.%d.%s.weight", layer, name);
-    return tiny_values(full, n);
-}
-
-static void plain_layer(struct plain *plain, int layer, const struct policy_case *policy,
-                        enum scheme scheme, int window)
-{
-    float *norm = layer_values(layer, "attn_norm", TINY_EMBD);
-    float *q = layer_values(layer, "attn_q", ROW * TINY_EMBD);
-    float *k = layer_values(layer, "attn_k", KV_ROW * TINY_EMBD);
-    float *v = layer_values(layer, "attn_v", KV_ROW * TINY_EMBD);
-    float *output = layer_values(layer, "attn_output", TINY_EMBD * ROW);
-    float *ffn_norm = layer_values(layer, "ffn_norm", TINY_EMBD);
-    float *up = layer_values(layer, "ffn_up", TINY_FF * TINY_EMBD);
-    float *down = layer_values(layer, "ffn_down", TINY_EMBD * TINY_FF);
-    double normed[TINY_EMBD], gathered[ROW], hidden[TINY_FF], added[TINY_EMBD];
-    for (int i = 0; i < N; i++) {
-        rms_norm(normed, plain->x[i], norm);
-        multiply(plain->q[i], q, normed, ROW, TINY_EMBD);
-        multiply(plain->k[i], k, normed, KV_ROW, TINY_EMBD);
-        multiply(plain->v[i], v, normed, KV_ROW, TINY_EMBD);
-    }
-    for (int i = 0; i < N; i++) {
-        attend(plain, policy, scheme, i, window, gathered);
-        multiply(added, output, gathered, TINY_EMBD, ROW);
-        for (int c = 0; c < TINY_EMBD; c++)
-            plain->x[i][c] += added[c];
-        rms_norm(normed, plain->x[i], ffn_norm);
-        multiply(hidden, up, normed, TINY_FF, TINY_EMBD);
-        for (int c = 0; c < TINY_FF; c++)
-            hidden[c] = fmax(hidden[c], 0);
-        multiply(added, down, hidden, TINY_EMBD, TINY_FF);
-        for (int c = 0; c < TINY_EMBD; c++)
-            plain->x[i][c] += added[c];
-    }
-    float *all[] = {norm, q, k, v, output, ffn_norm, up, down};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
-}
-
-/* logits[N, TINY_VOCAB] */
-static void plain_logits(const struct policy_case *policy, enum scheme scheme, int window,
-                         int window_every, double *logits)
-{
-    struct plain *plain = calloc(1, sizeof *plain);
-    ck_assert_ptr_nonnull(plain);
-    float *embedding = tiny_values("token_embd.weight", TINY_VOCAB * TINY_EMBD);
-    float *norm = tiny_values("output_norm.weight", TINY_EMBD);
-    for (int i = 0; i < N; i++)
-        for (int c = 0; c < TINY_EMBD; c++)
-            plain->x[i][c] = (double)embedding[tiny_token(i) * TINY_EMBD + c];
-    for (int layer = 0; layer < TINY_LAYERS; layer++) {
-        bool local = window > 0 && (layer + 1) % window_every == 0;
-        plain_layer(plain, layer, policy, scheme, local ? window : 0);
-    }
-    for (int i = 0; i < N; i++) {
-        double normed[TINY_EMBD];
-        rms_norm(normed, plain->x[i], norm);
-        multiply(logits + i * TINY_VOCAB, embedding, normed, TINY_VOCAB, TINY_EMBD);
-    }
-    free(embedding);
-    free(norm);
-    free(plain);
 }
 
 /* ---- sessions ----------------------------------------------------------------------------- */
@@ -233,46 +90,41 @@ static void eval(locus_session *session, int from, int end, float *logits)
                   "%s", error.message);
 }
 
-static void check_near(const float *got, const double *expected, const char *what)
+/* The rows of a session's whole text have the logits of the plain pass. */
+static void check_rows(const locus_model *model, const char *scheme,
+                       const struct policy_case *policy)
 {
+    static float logits[N * TINY_VOCAB];
+    static double expected[N * TINY_VOCAB];
+    int32_t tokens[N];
+    locus_session *session = open_session(model, scheme, policy->text, N, 16);
+    const struct reference reference = {
+        .model = model, .position = &session->position, .sees = sees, .policy = policy};
+    for (int i = 0; i < N; i++)
+        tokens[i] = tiny_token(i);
+    eval(session, 0, N, logits);
+    reference_logits(&reference, tokens, N, expected);
     for (int i = 0; i < N; i++) {
-        double largest = 0;
-        for (int c = 0; c < TINY_VOCAB; c++)
-            largest = fmax(largest, fabs(expected[i * TINY_VOCAB + c]));
-        for (int c = 0; c < TINY_VOCAB; c++)
-            ck_assert_msg(fabs((double)got[i * TINY_VOCAB + c] - expected[i * TINY_VOCAB + c]) <=
-                              1e-5 * largest,
-                          "%s: row %d, logit %d is %g, expected %g", what, i, c,
-                          (double)got[i * TINY_VOCAB + c], expected[i * TINY_VOCAB + c]);
+        const double difference =
+            plain_difference(logits + i * TINY_VOCAB, expected + i * TINY_VOCAB, TINY_VOCAB);
+        ck_assert_msg(difference <= 1e-5, "%s, %s: row %d differs by %g", scheme, policy->text, i,
+                      difference);
     }
+    locus_session_free(session);
 }
 
 START_TEST(rows_see_what_a_plain_softmax_over_pairs_sees)
 {
-    const struct policy_case *policy = &cases[_i / N_SCHEMES];
-    const enum scheme scheme = (enum scheme)(_i % N_SCHEMES);
-    static float logits[N * TINY_VOCAB];
-    static double expected[N * TINY_VOCAB];
     locus_model *model = tiny_model(0, 0);
-    locus_session *session = open_session(model, schemes[scheme], policy->text, N, 16);
-    eval(session, 0, N, logits);
-    plain_logits(policy, scheme, 0, 1, expected);
-    check_near(logits, expected, policy->text);
-    locus_session_free(session);
+    check_rows(model, schemes[_i % N_SCHEMES], &cases[_i / N_SCHEMES]);
     locus_model_free(model);
 }
 END_TEST
 
 START_TEST(local_layers_see_their_window_of_what_the_policy_shows)
 {
-    static float logits[N * TINY_VOCAB];
-    static double expected[N * TINY_VOCAB];
     locus_model *model = tiny_model(25, 2);
-    locus_session *session = open_session(model, "rope", cases[_i].text, N, 16);
-    eval(session, 0, N, logits);
-    plain_logits(&cases[_i], TURNED, 25, 2, expected);
-    check_near(logits, expected, cases[_i].text);
-    locus_session_free(session);
+    check_rows(model, "rope", &cases[_i]);
     locus_model_free(model);
 }
 END_TEST
@@ -280,39 +132,39 @@ END_TEST
 /* What locus_session_probe shows of the second head of the first layer. */
 START_TEST(attention_weights_are_those_of_the_plain_softmax)
 {
-    const struct policy_case *policy = &cases[_i];
-    const int head = 1;
+    const int layer = 0, head = 1;
     int32_t tokens[N];
     locus_error error;
     locus_model *model = tiny_model(0, 0);
-    locus_session *session = open_session(model, "alibi", policy->text, N, 16);
-    struct plain *plain = calloc(1, sizeof *plain);
+    locus_session *session = open_session(model, "alibi", cases[_i].text, N, 16);
     float *weights = calloc((size_t)N * N, sizeof *weights);
-    float *embedding = tiny_values("token_embd.weight", TINY_VOCAB * TINY_EMBD);
-    for (int i = 0; i < N; i++) {
+    double *expected = calloc((size_t)N * N, sizeof *expected);
+    double *logits = calloc((size_t)N * TINY_VOCAB, sizeof *logits);
+    ck_assert(weights && expected && logits);
+    const struct reference reference = {.model = model,
+                                        .position = &session->position,
+                                        .sees = sees,
+                                        .policy = &cases[_i],
+                                        .weights = expected,
+                                        .layer = layer,
+                                        .head = head};
+    for (int i = 0; i < N; i++)
         tokens[i] = tiny_token(i);
-        for (int c = 0; c < TINY_EMBD; c++)
-            plain->x[i][c] = (double)embedding[tokens[i] * TINY_EMBD + c];
-    }
-    plain_layer(plain, 0, policy, SLOPED, 0); /* leaves q and k */
+    reference_logits(&reference, tokens, N, logits);
     ck_assert_int_eq(locus_session_eval(session, tokens, 9, NULL, 0, NULL), LOCUS_OK);
-    ck_assert_msg(locus_session_probe(session, tokens, N, 0, head, weights, &error) == LOCUS_OK,
+    ck_assert_msg(locus_session_probe(session, tokens, N, layer, head, weights, &error) == LOCUS_OK,
                   "%s", error.message);
-    for (int i = 0; i < N; i++) {
-        double expected[N];
-        row_weights(plain, policy, SLOPED, head, i, 0, expected);
-        for (int j = 0; j < N; j++)
-            ck_assert_msg(fabs((double)weights[i * N + j] - expected[j]) <= 1e-5,
-                          "%s: token %d sees %d with %g, expected %g", policy->text, i, j,
-                          (double)weights[i * N + j], expected[j]);
-    }
+    for (int at = 0; at < N * N; at++)
+        ck_assert_msg(fabs((double)weights[at] - expected[at]) <= 1e-5,
+                      "%s: token %d sees %d with %g, expected %g", cases[_i].text, at / N, at % N,
+                      (double)weights[at], expected[at]);
     ck_assert_int_eq(locus_session_probe(session, tokens, N, TINY_LAYERS, 0, weights, &error),
                      LOCUS_ERROR_ARGUMENT);
     ck_assert_int_eq(locus_session_probe(session, tokens, N, 0, TINY_HEADS, weights, &error),
                      LOCUS_ERROR_ARGUMENT);
-    free(embedding);
+    free(logits);
+    free(expected);
     free(weights);
-    free(plain);
     locus_session_free(session);
     locus_model_free(model);
 }

@@ -11,6 +11,7 @@
 
 #include "forward/session.h"
 #include "golden.h"
+#include "specs.h"
 #include "testing.h"
 #include "tiny.h"
 
@@ -21,32 +22,6 @@ static const char *const policies[] = {"full", "window:size=20", "sinks:keep=3,s
                                        "self-extend:group=3,window=10"};
 
 enum { N_POLICIES = sizeof policies / sizeof *policies };
-
-/* SPECs beside each scheme's bare name. */
-static const char *const variants[] = {
-    "learned:beyond=clamp,offset=60",
-    "learned:beyond=wrap,offset=100",
-    "learned:beyond=interpolate,factor=3",
-    "sinusoidal:layout=concat,denominator=fairseq,offset=2",
-    "sinusoidal:width=7,factor=2",
-    "rope:pairs=adjacent,dim=6",
-    "rope:nope_every=2",
-    "rope:scaling=linear,factor=3",
-    "rope:scaling=ntk,factor=4",
-    "rope:scaling=yarn,factor=4",
-    "rope:scaling=llama3,factor=8",
-    "rope:scaling=dynamic,factor=2",
-    "rope:scaling=dynamic,factor=2,length=90",
-    "rope:scaling=longrope,factor=4",
-    "rope:scaling=longrope,factor=4,length=90",
-    "alibi:max_bias=4,scaled=1,factor=2",
-    "kerple:kind=power",
-    "sandwich:first=1",
-    "transformer-xl:clamp=9",
-    "cope:gate=raw",
-};
-
-enum { N_VARIANTS = sizeof variants / sizeof *variants };
 
 /* ---- sessions ----------------------------------------------------------------------------- */
 
@@ -376,9 +351,9 @@ START_TEST(scheme_keeps_its_properties)
     char refused[64] = "";
     locus_model *model = tiny_model(0, 0);
     int n = check_spec(model, scheme->name, &shift, refused);
-    for (int i = 0; i < N_VARIANTS; i++)
-        if (is_of(variants[i], scheme->name))
-            n += check_spec(model, variants[i], &variant_shift, refused);
+    for (int i = 0; i < spec_count(); i++)
+        if (is_of(spec_at(i), scheme->name))
+            n += check_spec(model, spec_at(i), &variant_shift, refused);
     int n_refused = check_parameters(model, scheme);
     struct parity parity = check_golden(scheme->name);
     printf("%-15s %-14.1e %-14.1e %4d same  %-12s %3d SPECs%s%s\n", scheme->name, parity.prompt,

@@ -1,0 +1,146 @@
+/* Matrices in double: see plain.h. */
+#include "plain.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/quant.h"
+
+struct plain_block {
+    struct plain_block *next;
+    double values[];
+};
+
+void *plain_make(struct plain *plain, int n_values, size_t size)
+{
+    struct plain_block *block = calloc(1, sizeof *block + (size_t)n_values * size);
+    ck_assert_ptr_nonnull(block);
+    block->next = plain->blocks;
+    plain->blocks = block;
+    return block->values;
+}
+
+void plain_free(struct plain *plain)
+{
+    while (plain->blocks) {
+        struct plain_block *next = plain->blocks->next;
+        free(plain->blocks);
+        plain->blocks = next;
+    }
+}
+
+static const struct locus_tensor *find(const struct plain *plain, int layer, const char *name,
+                                       const char *part)
+{
+    char full[96];
+    if (layer < 0)
+        snprintf(full, sizeof full, "%s.%s", name, part);
+    else
+        snprintf(full, sizeof full, "blk.%d.%s.%s", layer, name, part);
+    return locus_checkpoint_tensor(locus_model_checkpoint(plain->model), full);
+}
+
+bool plain_has(const struct plain *plain, int layer, const char *name)
+{
+    return find(plain, layer, name, "weight") != NULL;
+}
+
+/* Rows [first, end) of a tensor, or NULL where there is none. */
+static double *values_of(struct plain *plain, const struct locus_tensor *tensor, int first, int end)
+{
+    if (!tensor) return NULL;
+    const int cols = (int)tensor->dims[0];
+    const size_t row_bytes = tensor->n_bytes / (size_t)tensor->dims[1];
+    double *values = plain_make(plain, (end - first) * cols, sizeof *values);
+    float *row = plain_make(plain, cols, sizeof *row);
+    for (int r = first; r < end; r++) {
+        locus_dequantize_row(row, tensor->data + (size_t)r * row_bytes, tensor->type, (size_t)cols);
+        for (int c = 0; c < cols; c++)
+            values[(r - first) * cols + c] = (double)row[c];
+    }
+    return values;
+}
+
+double *plain_row(struct plain *plain, const char *name, int index)
+{
+    return values_of(plain, find(plain, -1, name, "weight"), index, index + 1);
+}
+
+double *plain_linear(struct plain *plain, int layer, const char *name, const double *in)
+{
+    const struct locus_tensor *tensor = find(plain, layer, name, "weight");
+    ck_assert_msg(tensor != NULL, "layer %d has no %s", layer, name);
+    const int rows = (int)tensor->dims[1], cols = (int)tensor->dims[0];
+    const double *weight = values_of(plain, tensor, 0, rows);
+    const double *bias = values_of(plain, find(plain, layer, name, "bias"), 0, 1);
+    double *out = plain_make(plain, plain->n * rows, sizeof *out);
+    for (int i = 0; i < plain->n; i++)
+        for (int r = 0; r < rows; r++) {
+            double sum = bias ? bias[r] : 0;
+            for (int c = 0; c < cols; c++)
+                sum += weight[r * cols + c] * in[i * cols + c];
+            out[i * rows + r] = sum;
+        }
+    return out;
+}
+
+double *plain_norm(struct plain *plain, int layer, const char *name, const double *in)
+{
+    const struct locus_config *config = &plain->model->config;
+    const int n = config->n_embd;
+    const double *weight = values_of(plain, find(plain, layer, name, "weight"), 0, 1);
+    const double *bias = values_of(plain, find(plain, layer, name, "bias"), 0, 1);
+    if (!weight) return NULL;
+    double *out = plain_make(plain, plain->n * n, sizeof *out);
+    for (int i = 0; i < plain->n; i++) {
+        const double *x = in + i * n;
+        double mean = 0, variance = 0;
+        for (int c = 0; c < n && config->norm == LOCUS_LAYERNORM; c++)
+            mean += x[c] / n;
+        for (int c = 0; c < n; c++)
+            variance += (x[c] - mean) * (x[c] - mean) / n;
+        const double scale = 1 / sqrt(variance + (double)config->norm_epsilon);
+        for (int c = 0; c < n; c++)
+            out[i * n + c] = (x[c] - mean) * scale * weight[c] + (bias ? bias[c] : 0);
+    }
+    return out;
+}
+
+double *plain_sum(struct plain *plain, const double *a, const double *b)
+{
+    const int n = plain->n * plain->model->config.n_embd;
+    double *out = plain_make(plain, n, sizeof *out);
+    for (int i = 0; i < n; i++)
+        out[i] = a[i] + b[i];
+    return out;
+}
+
+double plain_activation(enum locus_activation kind, double x)
+{
+    switch (kind) {
+    case LOCUS_GELU_TANH:
+        return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case LOCUS_GELU_ERF:
+        return 0.5 * x * (1 + erf(x / sqrt(2)));
+    case LOCUS_RELU:
+        return fmax(x, 0);
+    case LOCUS_SILU:
+        return x / (1 + exp(-x));
+    }
+    ck_abort_msg("activation %d", (int)kind);
+    return NAN;
+}
+
+double plain_difference(const float *a, const double *b, int n)
+{
+    double difference = 0, largest = 0;
+    for (int i = 0; i < n; i++) {
+        const double d = fabs((double)a[i] - b[i]);
+        if (!(d <= HUGE_VAL)) return HUGE_VAL;
+        difference = fmax(difference, d);
+        largest = fmax(largest, fabs(b[i]));
+    }
+    return difference / largest;
+}

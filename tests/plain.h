@@ -1,0 +1,39 @@
+/* A text's matrices, one sum at a time in double. All are [n, width], a row a token, and live until
+ * plain_free. `layer` -1 stands for a tensor that is no layer's.
+ */
+#ifndef LOCUS_TESTS_PLAIN_H
+#define LOCUS_TESTS_PLAIN_H
+
+#include "model/model.h"
+
+struct plain {
+    const locus_model *model;
+    int n; /* tokens */
+    struct plain_block *blocks;
+};
+
+/* n_values zeros; never NULL. */
+void *plain_make(struct plain *plain, int n_values, size_t size);
+void plain_free(struct plain *plain);
+
+/* Whether there is a tensor blk.LAYER.NAME.weight. */
+bool plain_has(const struct plain *plain, int layer, const char *name);
+
+/* Row `index` of a matrix. */
+double *plain_row(struct plain *plain, const char *name, int index);
+
+/* in[n, cols] . weight[rows, cols] + bias: [n, rows] */
+double *plain_linear(struct plain *plain, int layer, const char *name, const double *in);
+
+/* The norm of in[n, n_embd], or NULL where the model has none of that name. */
+double *plain_norm(struct plain *plain, int layer, const char *name, const double *in);
+
+/* a + b, all [n, n_embd] */
+double *plain_sum(struct plain *plain, const double *a, const double *b);
+
+double plain_activation(enum locus_activation kind, double x);
+
+/* max |a - b| / max |b| of a row [n]; a NaN makes it infinite. */
+double plain_difference(const float *a, const double *b, int n);
+
+#endif

@@ -1,0 +1,26 @@
+/* The forward pass in its plainest form, for every model, scheme and cache policy: no cache, no
+ * threads, no batches. The engine is held against it; a reader may begin with it.
+ */
+#ifndef LOCUS_TESTS_REFERENCE_H
+#define LOCUS_TESTS_REFERENCE_H
+
+#include "model/model.h"
+#include "position/position.h"
+
+struct reference {
+    const locus_model *model;
+    const struct locus_position *position; /* a scheme, ready for the text's positions */
+    /* Whether token i sees j <= i, and the positions of both where they aren't i and j. NULL: it
+     * sees all. */
+    bool (*sees)(const void *policy, int i, int j, int *q_position, int *k_position);
+    const void *policy;
+    /* [n, n]: what token i makes of j in this layer and head; zeros before. NULL: not wanted. */
+    double *weights;
+    int layer, head;
+};
+
+/* logits[n, n_vocab] of the text tokens[n] */
+void reference_logits(const struct reference *reference, const int32_t *tokens, int n,
+                      double *logits);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPECs to try: see specs.h. */
+#include "specs.h"
+
+#include "position/position.h"
+
+static const char *const variants[] = {
+    "learned:beyond=clamp,offset=60",
+    "learned:beyond=wrap,offset=100",
+    "learned:beyond=interpolate,factor=3",
+    "sinusoidal:layout=concat,denominator=fairseq,offset=2",
+    "sinusoidal:width=7,factor=2",
+    "rope:pairs=adjacent,dim=6",
+    "rope:nope_every=2",
+    "rope:scaling=linear,factor=3",
+    "rope:scaling=ntk,factor=4",
+    "rope:scaling=yarn,factor=4",
+    "rope:scaling=llama3,factor=8",
+    "rope:scaling=dynamic,factor=2",
+    "rope:scaling=dynamic,factor=2,length=90",
+    "rope:scaling=longrope,factor=4",
+    "rope:scaling=longrope,factor=4,length=90",
+    "alibi:max_bias=4,scaled=1,factor=2",
+    "kerple:kind=power",
+    "sandwich:first=1",
+    "transformer-xl:clamp=9",
+    "cope:gate=raw",
+};
+
+int spec_count(void)
+{
+    return (int)(locus_position_count() + sizeof variants / sizeof *variants);
+}
+
+const char *spec_at(int index)
+{
+    const int n_schemes = (int)locus_position_count();
+    return index < n_schemes ? locus_position_at((size_t)index)->name : variants[index - n_schemes];
+}
