@@ -73,7 +73,12 @@ is_json() {
 it = json.load(open(sys.argv[1], encoding="utf-8"))
 sys.exit(not eval(f"({sys.argv[2]})"))' "$out" "${1:-True}"
 }
-has_python() { "$python" -c '' 2>/dev/null; }
+
+# has_python [MODULES]: whether there is a Python, with those; where there is none, what is left out is
+# a check that was skipped.
+has_python() {
+    "$python" -c "${1:+import $1}" 2>/dev/null || { skip "what needs Python${1:+ with $1}"; false; }
+}
 
 # Makes $stories, stories260K as GGUF, from LOCUS_TEST_DATA; false where it can't be made.
 make_stories() {
@@ -83,7 +88,11 @@ make_stories() {
         "$LOCUS_TEST_DATA/tok512.bin" -o "$stories" 2>"$folder/log"
 }
 
-skip() { echo "skipped: $(basename "$0"): $*"; }
+# skip WHAT: counts as a check, which run.sh then counts as skipped.
+skip() {
+    checks=$((checks + 1))
+    echo "skipped: $(basename "$0"): $*"
+}
 
 report() {
     echo "$((checks ? 100 * (checks - failures) / checks : 0))%: Checks: $checks, Failures: $failures, Errors: 0"

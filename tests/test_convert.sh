@@ -6,9 +6,9 @@ set -u
 # shellcheck source=tests/cli_testing.sh
 . "$(dirname "${BASH_SOURCE[0]}")/cli_testing.sh"
 
-if ! "$python" -c 'import gguf, numpy, safetensors' 2>/dev/null; then
-    skip "the converters (scripts/setup.sh python)"
-    exit 0
+if ! has_python "gguf, numpy, safetensors"; then
+    report
+    exit
 fi
 mkdir "$folder"/{cases,tokenizers,outputs}
 cases() {

@@ -67,7 +67,10 @@ static void (*lesser_way(void))(const struct locus_matmul *op, struct locus_shar
 
 START_TEST(lesser_cpus_multiply_quants_the_same)
 {
-    if (!lesser_way()) return;
+    if (!lesser_way()) {
+        testing_skip_cpu("products of quants as lesser CPUs make them");
+        return;
+    }
     for (int trial = 0; trial < 40; trial++) {
         enum locus_tensor_type type = trial % 2 ? LOCUS_Q8_0 : LOCUS_Q4_0;
         struct product product =

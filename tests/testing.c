@@ -108,6 +108,12 @@ const char *testing_data(const char *name)
     return path;
 }
 
+void testing_skip_cpu(const char *what)
+{
+    printf("skipped: %s (not on this CPU)\n", what);
+    fflush(stdout);
+}
+
 const char *testing_temporary(const char *name)
 {
     ck_assert_msg(make_root(), "can't make a temporary folder: %s", strerror(errno));

@@ -14,6 +14,9 @@ int testing_run(Suite *suite);
  * string is valid until the second-next call. */
 const char *testing_data(const char *name);
 
+/* Says that this CPU can't run what the test is about, which then returns. */
+void testing_skip_cpu(const char *what);
+
 /* A fresh path in a temporary folder that is removed when the process ends. */
 const char *testing_temporary(const char *name);
 
