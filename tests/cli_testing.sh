@@ -74,11 +74,12 @@ it = json.load(open(sys.argv[1], encoding="utf-8"))
 sys.exit(not eval(f"({sys.argv[2]})"))' "$out" "${1:-True}"
 }
 
-# has_python [MODULES]: whether there is a Python, with those; where there is none, what is left out is
-# a check that was skipped.
-has_python() {
+# imports MODULES: whether there is a Python with those (none: at all); if not, what is left out is
+# skipped, and said.
+imports() {
     "$python" -c "${1:+import $1}" 2>/dev/null || { skip "what needs Python${1:+ with $1}"; false; }
 }
+has_python() { imports ''; }
 
 # Makes $stories, stories260K as GGUF, from LOCUS_TEST_DATA; false where it can't be made.
 make_stories() {

@@ -6,7 +6,7 @@ set -u
 # shellcheck source=tests/cli_testing.sh
 . "$(dirname "${BASH_SOURCE[0]}")/cli_testing.sh"
 
-if ! has_python "gguf, numpy, safetensors"; then
+if ! imports "gguf, numpy, safetensors"; then
     report
     exit
 fi

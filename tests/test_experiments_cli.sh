@@ -74,7 +74,7 @@ mean = sum(float(r["nll"]) for r in rows) / len(rows)
 assert abs(mean - 6.226019121) < 1e-5, mean' "$folder/files/tokens.csv" "$text"
     rm "$folder/files/tokens.csv"
 fi
-if has_python numpy; then
+if imports numpy; then
     check "logits" succeeds perplexity "${base[@]}" -f "$text" --length 100 \
         --logits "$folder/files/logits.npy"
     check "they give the same loss" "$python" -c 'import sys
@@ -94,7 +94,7 @@ small=(perplexity -m "$folder/small.gguf" -t 1 --cache-type f32 --length 100)
 tail -c 150 "$text" >"$folder/end.txt"
 check "against its original" succeeds "${small[@]}" --reference "$model" -f "$text" "$folder/end.txt"
 check "with a pooled line, too" prints '^pooled +511\.9[0-9]+ +0\.001[0-9]* '
-if has_python numpy; then
+if imports numpy; then
     run "${small[@]}" -f "$text" --logits "$folder/small.npy"
     run perplexity "${base[@]}" -f "$text" --length 100 --logits "$folder/large.npy"
     check "per token" succeeds "${small[@]}" --reference "$model" -f "$text" --json \
