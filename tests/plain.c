@@ -68,17 +68,18 @@ double *plain_row(struct plain *plain, const char *name, int index)
     return values_of(plain, find(plain, -1, name, "weight"), index, index + 1);
 }
 
-double *plain_linear(struct plain *plain, int layer, const char *name, const double *in)
+double *plain_linear(struct plain *plain, int layer, const char *name, int first, int rows,
+                     const double *in)
 {
     const struct locus_tensor *tensor = find(plain, layer, name, "weight");
     ck_assert_msg(tensor != NULL, "layer %d has no %s", layer, name);
-    const int rows = (int)tensor->dims[1], cols = (int)tensor->dims[0];
-    const double *weight = values_of(plain, tensor, 0, rows);
+    const int cols = (int)tensor->dims[0];
+    const double *weight = values_of(plain, tensor, first, first + rows);
     const double *bias = values_of(plain, find(plain, layer, name, "bias"), 0, 1);
     double *out = plain_make(plain, plain->n * rows, sizeof *out);
     for (int i = 0; i < plain->n; i++)
         for (int r = 0; r < rows; r++) {
-            double sum = bias ? bias[r] : 0;
+            double sum = bias ? bias[first + r] : 0;
             for (int c = 0; c < cols; c++)
                 sum += weight[r * cols + c] * in[i * cols + c];
             out[i * rows + r] = sum;
@@ -86,35 +87,46 @@ double *plain_linear(struct plain *plain, int layer, const char *name, const dou
     return out;
 }
 
-double *plain_norm(struct plain *plain, int layer, const char *name, const double *in)
+/* out[n] = the norm of x[n] */
+static void norm(const struct locus_config *config, const double *x, int n, const double *weight,
+                 const double *bias, double *out)
 {
-    const struct locus_config *config = &plain->model->config;
-    const int n = config->n_embd;
-    const double *weight = values_of(plain, find(plain, layer, name, "weight"), 0, 1);
+    double mean = 0, variance = 0;
+    for (int c = 0; c < n && config->norm == LOCUS_LAYERNORM; c++)
+        mean += x[c] / n;
+    for (int c = 0; c < n; c++)
+        variance += (x[c] - mean) * (x[c] - mean) / n;
+    const double scale = 1 / sqrt(variance + (double)config->norm_epsilon);
+    for (int c = 0; c < n; c++)
+        out[c] = (x[c] - mean) * scale * weight[c] + (bias ? bias[c] : 0);
+}
+
+double *plain_norm(struct plain *plain, int layer, const char *name, double *in, int width,
+                   double *otherwise)
+{
+    const struct locus_tensor *tensor = find(plain, layer, name, "weight");
+    if (!tensor) return otherwise;
+    const int n = (int)tensor->dims[0], n_weights = (int)tensor->dims[1];
+    const double *weight = values_of(plain, tensor, 0, n_weights);
     const double *bias = values_of(plain, find(plain, layer, name, "bias"), 0, 1);
-    if (!weight) return NULL;
-    double *out = plain_make(plain, plain->n * n, sizeof *out);
-    for (int i = 0; i < plain->n; i++) {
-        const double *x = in + i * n;
-        double mean = 0, variance = 0;
-        for (int c = 0; c < n && config->norm == LOCUS_LAYERNORM; c++)
-            mean += x[c] / n;
-        for (int c = 0; c < n; c++)
-            variance += (x[c] - mean) * (x[c] - mean) / n;
-        const double scale = 1 / sqrt(variance + (double)config->norm_epsilon);
-        for (int c = 0; c < n; c++)
-            out[i * n + c] = (x[c] - mean) * scale * weight[c] + (bias ? bias[c] : 0);
-    }
+    double *out = plain_make(plain, plain->n * width, sizeof *out);
+    for (int i = 0; i < plain->n * width / n; i++)
+        norm(&plain->model->config, in + i * n, n, weight + i % n_weights * n, bias, out + i * n);
     return out;
 }
 
-double *plain_sum(struct plain *plain, const double *a, const double *b)
+double *plain_sum(struct plain *plain, const double *a, double scale, const double *b)
 {
     const int n = plain->n * plain->model->config.n_embd;
     double *out = plain_make(plain, n, sizeof *out);
     for (int i = 0; i < n; i++)
-        out[i] = a[i] + b[i];
+        out[i] = a[i] + scale * b[i];
     return out;
+}
+
+double plain_cap(double x, double cap)
+{
+    return cap > 0 ? cap * tanh(x / cap) : x;
 }
 
 double plain_activation(enum locus_activation kind, double x)
@@ -128,6 +140,8 @@ double plain_activation(enum locus_activation kind, double x)
         return fmax(x, 0);
     case LOCUS_SILU:
         return x / (1 + exp(-x));
+    case LOCUS_RELU_SQUARED:
+        return fmax(x, 0) * fmax(x, 0);
     }
     ck_abort_msg("activation %d", (int)kind);
     return NAN;

@@ -22,14 +22,20 @@ bool plain_has(const struct plain *plain, int layer, const char *name);
 /* Row `index` of a matrix. */
 double *plain_row(struct plain *plain, const char *name, int index);
 
-/* in[n, cols] . weight[rows, cols] + bias: [n, rows] */
-double *plain_linear(struct plain *plain, int layer, const char *name, const double *in);
+/* in[n, cols] . the rows [first, first + rows) of a matrix, and of its bias: [n, rows] */
+double *plain_linear(struct plain *plain, int layer, const char *name, int first, int rows,
+                     const double *in);
 
-/* The norm of in[n, n_embd], or NULL where the model has none of that name. */
-double *plain_norm(struct plain *plain, int layer, const char *name, const double *in);
+/* The norm of in[n, width], or `otherwise` where the model has none of that name. A norm of fewer
+ * values is one of each stretch of so many, such as a head. */
+double *plain_norm(struct plain *plain, int layer, const char *name, double *in, int width,
+                   double *otherwise);
 
-/* a + b, all [n, n_embd] */
-double *plain_sum(struct plain *plain, const double *a, const double *b);
+/* a + scale b, all [n, n_embd] */
+double *plain_sum(struct plain *plain, const double *a, double scale, const double *b);
+
+/* cap tanh(x / cap); x where cap is 0. */
+double plain_cap(double x, double cap);
 
 double plain_activation(enum locus_activation kind, double x);
 

@@ -77,10 +77,9 @@ static void add_bias(const struct heads *heads, int head, const float *q, const 
 static int pairs_of(const struct heads *heads, int i, struct pair *pairs)
 {
     const struct reference *reference = heads->reference;
-    const int window = heads->config->window, every = heads->config->window_every;
-    const bool local = window > 0 && (every <= 1 || (heads->layer + 1) % every == 0);
+    const int window = heads->config->layers[heads->layer].window; /* 0: all */
     int n = 0;
-    for (int j = local && i >= window ? i - window + 1 : 0; j <= i; j++) {
+    for (int j = window && i >= window ? i - window + 1 : 0; j <= i; j++) {
         struct pair *pair = &pairs[n];
         *pair = (struct pair){j, i, j};
         n += !reference->sees ||
@@ -89,7 +88,7 @@ static int pairs_of(const struct heads *heads, int i, struct pair *pairs)
     return n;
 }
 
-/* scores[n_head, n] of token i: q . k, scaled, biased. */
+/* scores[n_head, n] of token i: q . k, scaled, capped, biased. */
 static float *score(const struct heads *heads, int i, const struct pair *pairs, int n)
 {
     const struct locus_config *config = heads->config;
@@ -105,7 +104,8 @@ static float *score(const struct heads *heads, int i, const struct pair *pairs, 
             double dot = 0;
             for (int d = 0; d < dim; d++)
                 dot += (double)q[head * dim + d] * (double)k[head / group * dim + d];
-            scores[head * n + j] = (float)(dot * (double)config->attention_scale);
+            scores[head * n + j] =
+                (float)plain_cap(dot * (double)config->attention_scale, (double)config->score_cap);
         }
     }
     for (int first = 0, end; first < n; first = end) {
@@ -141,36 +141,30 @@ static void mix(const struct heads *heads, int head, int i, const struct pair *p
     }
 }
 
-/* q, k or v: a matrix of its own, or `width` rows of a fused one from `first` on. */
-static double *project(struct plain *plain, int layer, const char *name, const double *in,
-                       int first, int width)
+/* Queries, keys or values: a matrix of their own, or `rows` of a fused one from `first` on. */
+static double *project(struct plain *plain, int layer, const char *name, double *in, int first,
+                       int rows)
 {
-    const struct locus_config *config = &plain->model->config;
+    const double limit = (double)plain->model->config.clip_qkv;
     const bool fused = plain_has(plain, layer, "attn_qkv");
-    const double *all = plain_linear(plain, layer, fused ? "attn_qkv" : name, in);
-    const int all_width =
-        fused ? (config->n_head + 2 * config->n_head_kv) * config->head_dim : width;
-    const double limit = config->clip_qkv > 0 ? (double)config->clip_qkv : INFINITY;
-    double *out = plain_make(plain, plain->n * width, sizeof *out);
-    for (int i = 0; i < plain->n; i++)
-        for (int c = 0; c < width; c++)
-            out[i * width + c] =
-                fmax(-limit, fmin(limit, all[i * all_width + (fused ? first : 0) + c]));
+    double *out =
+        plain_linear(plain, layer, fused ? "attn_qkv" : name, fused ? first : 0, rows, in);
+    for (int i = 0; i < plain->n * rows && limit > 0; i++)
+        out[i] = fmax(-limit, fmin(limit, out[i]));
     return out;
 }
 
 static double *attention(const struct reference *reference, struct plain *plain, int layer,
-                         const double *in)
+                         double *in)
 {
     const struct locus_config *config = &plain->model->config;
     const int q = config->n_head * config->head_dim, kv = config->n_head_kv * config->head_dim;
-    const struct heads heads = {reference,
-                                config,
-                                plain,
-                                layer,
-                                project(plain, layer, "attn_q", in, 0, q),
-                                project(plain, layer, "attn_k", in, q, kv),
-                                project(plain, layer, "attn_v", in, q + kv, kv)};
+    struct heads heads = {reference, config, plain, layer, NULL, NULL, NULL};
+    heads.q = project(plain, layer, "attn_q", in, 0, q);
+    heads.k = project(plain, layer, "attn_k", in, q, kv);
+    heads.v = project(plain, layer, "attn_v", in, q + kv, kv);
+    heads.q = plain_norm(plain, layer, "attn_q_norm", heads.q, q, heads.q);
+    heads.k = plain_norm(plain, layer, "attn_k_norm", heads.k, kv, heads.k);
     double *mixed = plain_make(plain, plain->n * q, sizeof *mixed);
     struct pair *pairs = plain_make(plain, plain->n, sizeof *pairs);
     for (int i = 0; i < plain->n; i++) {
@@ -180,41 +174,47 @@ static double *attention(const struct reference *reference, struct plain *plain,
             mix(&heads, head, i, pairs, n, scores + head * n,
                 mixed + i * q + head * config->head_dim);
     }
-    return plain_linear(plain, layer, "attn_output", mixed);
+    return plain_linear(plain, layer, "attn_output", 0, config->n_embd, mixed);
 }
 
 /* ---- layers ------------------------------------------------------------------------------- */
 
-/* down(act(up(in))), or down(act(gate(in)) * up(in)) */
-static double *mlp(struct plain *plain, int layer, const double *in)
+/* down(act(up(in))), or down(act(gate(in)) * up(in)), gate and up in one matrix or in two. */
+static double *mlp(struct plain *plain, int layer, double *in)
 {
     const struct locus_config *config = &plain->model->config;
-    double *up = plain_linear(plain, layer, "ffn_up", in);
-    const double *gate = config->gated ? plain_linear(plain, layer, "ffn_gate", in) : up;
-    for (int i = 0; i < plain->n * config->n_ff; i++)
-        up[i] = plain_activation(config->activation, gate[i]) * (config->gated ? up[i] : 1);
-    return plain_linear(plain, layer, "ffn_down", up);
+    const bool gated = config->gated, fused = gated && !plain_has(plain, layer, "ffn_gate");
+    const int n_ff = config->n_ff;
+    double *up = plain_linear(plain, layer, "ffn_up", fused ? n_ff : 0, n_ff, in), *gate = up;
+    if (gated) gate = plain_linear(plain, layer, fused ? "ffn_up" : "ffn_gate", 0, n_ff, in);
+    for (int i = 0; i < plain->n * n_ff; i++)
+        up[i] = plain_activation(config->activation, gate[i]) * (gated ? up[i] : 1);
+    return plain_linear(plain, layer, "ffn_down", 0, config->n_embd, up);
 }
 
-static double *run_layer(const struct reference *reference, struct plain *plain, int index,
-                         const double *x)
+/* x + what a half of a layer makes, itself normed where there is a norm for it. */
+static double *add_half(struct plain *plain, int layer, const char *post_norm, const double *x,
+                        double *half)
 {
     const struct locus_config *config = &plain->model->config;
-    if (config->norm_position == LOCUS_NORM_POST) { /* sums are normed (GPT-1) */
-        x = plain_sum(plain, x, attention(reference, plain, index, x));
-        x = plain_norm(plain, index, "attn_norm", x);
-        x = plain_sum(plain, x, mlp(plain, index, x));
-        return plain_norm(plain, index, "ffn_norm", x);
-    }
-    const double *normed = plain_norm(plain, index, "attn_norm", x);
-    const double *mixed = attention(reference, plain, index, normed);
-    if (config->parallel_residual) { /* both halves read x, under one norm if there is no second */
-        const double *second = plain_norm(plain, index, "ffn_norm", x);
-        x = plain_sum(plain, x, mixed);
-        return plain_sum(plain, x, mlp(plain, index, second ? second : normed));
-    }
-    x = plain_sum(plain, x, mixed);
-    return plain_sum(plain, x, mlp(plain, index, plain_norm(plain, index, "ffn_norm", x)));
+    half = plain_norm(plain, layer, post_norm, half, config->n_embd, half);
+    return plain_sum(plain, x, (double)config->residual_scale, half);
+}
+
+static double *run_layer(const struct reference *reference, struct plain *plain, int layer,
+                         double *x)
+{
+    const struct locus_config *config = &plain->model->config;
+    const bool sums = config->norm_position == LOCUS_NORM_SUM; /* what norms are of, in GPT-1 */
+    const int width = config->n_embd;
+    double *in = sums ? x : plain_norm(plain, layer, "attn_norm", x, width, x), *mlp_in = in;
+    if (config->parallel_residual) mlp_in = plain_norm(plain, layer, "ffn_norm", x, width, in);
+    x = add_half(plain, layer, "post_attention_norm", x, attention(reference, plain, layer, in));
+    if (sums) x = plain_norm(plain, layer, "attn_norm", x, width, x);
+    if (!config->parallel_residual)
+        mlp_in = sums ? x : plain_norm(plain, layer, "ffn_norm", x, width, x);
+    x = add_half(plain, layer, "post_ffw_norm", x, mlp(plain, layer, mlp_in));
+    return sums ? plain_norm(plain, layer, "ffn_norm", x, width, x) : x;
 }
 
 static double *embed(const struct reference *reference, struct plain *plain, const int32_t *tokens)
@@ -231,8 +231,7 @@ static double *embed(const struct reference *reference, struct plain *plain, con
     add_positions(plain, reference->position, tokens, x);
     for (int c = 0; c < plain->n * n_embd; c++)
         out[c] = (double)x[c];
-    double *normed = plain_norm(plain, -1, "token_embd_norm", out);
-    return normed ? normed : out;
+    return plain_norm(plain, -1, "token_embd_norm", out, n_embd, out);
 }
 
 void reference_logits(const struct reference *reference, const int32_t *tokens, int n,
@@ -240,13 +239,13 @@ void reference_logits(const struct reference *reference, const int32_t *tokens, 
 {
     const struct locus_config *config = &reference->model->config;
     struct plain plain = {.model = reference->model, .n = n};
-    const double *x = embed(reference, &plain, tokens);
-    for (int i = 0; i < config->n_layer; i++)
-        x = run_layer(reference, &plain, i, x);
-    const double *normed = plain_norm(&plain, -1, "output_norm", x);
+    double *x = embed(reference, &plain, tokens);
+    for (int layer = 0; layer < config->n_layer; layer++)
+        x = run_layer(reference, &plain, layer, x);
+    x = plain_norm(&plain, -1, "output_norm", x, config->n_embd, x);
     const char *head = plain_has(&plain, -1, "output") ? "output" : "token_embd";
-    const double *out = plain_linear(&plain, -1, head, normed ? normed : x);
+    x = plain_linear(&plain, -1, head, 0, config->n_vocab, x);
     for (int i = 0; i < n * config->n_vocab; i++)
-        logits[i] = out[i];
+        logits[i] = plain_cap(x[i] * (double)config->logit_scale, (double)config->logit_cap);
     plain_free(&plain);
 }
