@@ -185,10 +185,10 @@ END_TEST
 START_TEST(weights_are_exponentials)
 {
     struct set set;
-    const double logits[] = {0, -1, -0.5, -20, -700, -800, -1e300, -1e-9};
-    fill(&set, logits, 8);
+    const double logits[] = {0, -1, -0.5, -20, -700, -800, -1e300, -1e-9, -31, -75, -150, -600};
+    fill(&set, logits, 12);
     double sum = locus_candidates_weigh(&set.candidates), wanted = 0;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 12; i++) {
         double weight = set.at[i].weight, right = exp(logits[i]);
         wanted += right;
         ck_assert_msg(fabs(weight - right) <= 1e-15 * right + 1e-304, "%d: %g", i, weight);
@@ -555,6 +555,59 @@ START_TEST(generator_is_uniform_and_never_1)
 }
 END_TEST
 
+/* A stage's result is known to be in order only where it is. */
+START_TEST(cuts_after_any_stage_take_the_likeliest)
+{
+    struct set set;
+    const int counts[] = {0, 1, 0, 0};
+    fill(&set, tenths, 4);
+    locus_stage_typical_p(&set.candidates, 0.9); /* 3, 2, 1 by distance from the entropy */
+    locus_stage_top_k(&set.candidates, 1);
+    check_left(&set, IDS(1));
+    fill(&set, tenths, 4);
+    locus_stage_top_k(&set.candidates, 3); /* 1, 3, 2 */
+    locus_stage_penalties(&set.candidates, &(struct locus_penalties){1, 9, 0}, counts);
+    locus_stage_top_k(&set.candidates, 1);
+    check_left(&set, IDS(3));
+    for (int k = 1; k <= 6; k++) {
+        fill(&set, (const double[]){3, 1, 6, 4, 5, 2, 0}, 7);
+        locus_stage_top_k(&set.candidates, 6);
+        locus_stage_top_k(&set.candidates, k);
+        const int32_t likeliest[] = {2, 4, 3, 0, 5, 1};
+        ck_assert_uint_eq(set.candidates.n, (size_t)k);
+        for (int i = 0; i < k; i++)
+            ck_assert_int_eq(set.at[i].id, likeliest[i]);
+    }
+}
+END_TEST
+
+START_TEST(infinite_logits_are_equal)
+{
+    locus_sampler_params params = plain(1);
+    const float logits[] = {0, INFINITY, 5, INFINITY, -INFINITY, 0};
+    int counts[6];
+    count_draws(&params, logits, counts);
+    check_share(counts[1], 0.5);
+    check_share(counts[3], 0.5);
+}
+END_TEST
+
+START_TEST(tokens_that_do_not_exist_are_not_remembered)
+{
+    const float logits[] = {0, 1, 0, 0, 0, 0};
+    locus_sampler_params params = plain(1);
+    params.temperature = 0;
+    params.presence_penalty = 2;
+    params.repeat_last_n = 1;
+    locus_sampler *sampler = create(&params);
+    locus_sampler_accept(sampler, 1);
+    locus_sampler_accept(sampler, 6); /* the vocabulary's size */
+    locus_sampler_accept(sampler, -1);
+    ck_assert_int_eq(next(sampler, logits), 0);
+    locus_sampler_free(sampler);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sampler");
@@ -568,6 +621,7 @@ int main(void)
     tcase_add_test(stages, temperature_divides_or_takes_the_likeliest);
     tcase_add_test(stages, penalties_lower_every_logit);
     tcase_add_test(stages, weights_are_exponentials);
+    tcase_add_test(stages, cuts_after_any_stage_take_the_likeliest);
     suite_add_tcase(suite, stages);
     tcase_add_loop_test(draws, draws_have_the_distribution_of_the_logits, 0, 2);
     tcase_add_test(draws, padding_is_never_drawn);
@@ -583,6 +637,8 @@ int main(void)
     tcase_add_test(draws, senseless_parameters_are_refused);
     tcase_add_test(draws, extreme_parameters_draw_something);
     tcase_add_test(draws, generator_is_uniform_and_never_1);
+    tcase_add_test(draws, infinite_logits_are_equal);
+    tcase_add_test(draws, tokens_that_do_not_exist_are_not_remembered);
     suite_add_tcase(suite, draws);
     return testing_run(suite);
 }
