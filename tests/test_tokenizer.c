@@ -8,6 +8,8 @@
 
 #include "testing.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/words.h"
+#include "variant.h"
 #include "vocabularies.h"
 
 /* ---- helpers ------------------------------------------------------------------------------- */
@@ -487,6 +489,68 @@ START_TEST(bytes_without_a_token_are_unknown)
 }
 END_TEST
 
+/* The vocabulary of pieces with other types; the file names no unknown token. */
+static struct subject open_retyped(const int32_t *types)
+{
+    struct variant *variant = variant_begin(vocabulary_sentencepiece(1));
+    variant_drop(variant, "tokenizer.ggml.unknown_token_id");
+    variant_drop(variant, "tokenizer.ggml.token_type");
+    locus_writer_i32s(variant_writer(variant), "tokenizer.ggml.token_type", types,
+                      3 + 256 + vocabulary_n_pieces);
+    return open_subject(variant_finish(variant));
+}
+
+/* One unknown token, the first that has the type, stands for a run of characters, which bytes end;
+ * a user-defined token's own space is never dropped. */
+START_TEST(types_say_what_tokens_are_for)
+{
+    enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE, BYTES = 3, PIECES = BYTES + 256 };
+    enum { SPACE_A = PIECES + 7, SPACE_ABC = PIECES + 15 };
+    int32_t types[PIECES + 64] = {UNKNOWN, CONTROL, UNKNOWN};
+    size_t n_bytes;
+    for (size_t i = BYTES; i < PIECES + vocabulary_n_pieces; i++)
+        types[i] = i < PIECES ? BYTE : NORMAL;
+    types[BYTES + 'y'] = UNUSED;
+    types[SPACE_ABC] = USER;
+    struct subject subject = open_retyped(types);
+    check_ids(&subject, "ayyxyx", 0, (const int32_t[]){SPACE_A, 0, BYTES + 'x', 0, BYTES + 'x'}, 5);
+    (void)locus_token_piece(subject.tokenizer, -1, SPACE_A, 0, &n_bytes);
+    ck_assert_uint_eq(n_bytes, 1);
+    (void)locus_token_piece(subject.tokenizer, -1, SPACE_ABC, 0, &n_bytes);
+    ck_assert_uint_eq(n_bytes, 4);
+    close_subject(&subject);
+}
+END_TEST
+
+static enum locus_status join(void *context, const char *word, size_t n_bytes, locus_error *error)
+{
+    (void)error;
+    snprintf((char *)context + strlen(context), 32, "%.*s|", (int)n_bytes, word);
+    return LOCUS_OK;
+}
+
+/* U+0085 and U+00A0 are white space, U+180E and U+200B are not. */
+START_TEST(blanks_are_those_of_unicode)
+{
+    const char *const cases[][2] = {{" \xC2\x85x", " |\xC2\x85|x|"},
+                                    {" \xC2\xA0x", " |\xC2\xA0|x|"},
+                                    {" \xE1\xA0\x8Ex", " \xE1\xA0\x8E|x|"},
+                                    {" \xE2\x80\x8Bx", " \xE2\x80\x8B|x|"}};
+    struct subject subject = open_subject(vocabulary_bpe("gpt-2"));
+    struct locus_words *words = locus_words_create(subject.checkpoint, NULL);
+    ck_assert_ptr_nonnull(words);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char joined[64] = "";
+        ck_assert_int_eq(
+            locus_words_each(words, cases[i][0], strlen(cases[i][0]), join, joined, NULL),
+            LOCUS_OK);
+        ck_assert_str_eq(joined, cases[i][1]);
+    }
+    locus_words_free(words);
+    close_subject(&subject);
+}
+END_TEST
+
 START_TEST(ids_outside_the_vocabulary_have_no_bytes)
 {
     struct subject subject = open_subject(vocabulary_bytes());
@@ -518,6 +582,8 @@ int main(void)
     tcase_add_test(tests, text_begins_as_the_vocabulary_wants);
     tcase_add_test(tests, first_space_is_dropped_only_where_it_was_added);
     tcase_add_test(tests, bytes_without_a_token_are_unknown);
+    tcase_add_test(tests, types_say_what_tokens_are_for);
+    tcase_add_test(tests, blanks_are_those_of_unicode);
     tcase_add_test(tests, ids_outside_the_vocabulary_have_no_bytes);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
