@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "position/number.h"
+#include "base/number.h"
 #include "position/position.h"
 #include "position/registry.h"
 #include "position_testing.h"

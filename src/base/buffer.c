@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/number.h"
+
 enum { ALIGNMENT = 64, HUGE_BYTES = 1 << 20 };
 
 /* calloc, so that a large block's pages come zeroed from the system and are only had when touched;
@@ -73,12 +75,12 @@ void locus_buffer_printf(struct locus_buffer *buffer, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = locus_print_args(NULL, 0, format, args);
     va_end(args);
     if (length < 0)
         buffer->failed = true;
     else if (reserve(buffer, (size_t)length)) {
-        vsnprintf(buffer->bytes + buffer->length, (size_t)length + 1, format, again);
+        locus_print_args(buffer->bytes + buffer->length, (size_t)length + 1, format, again);
         buffer->length += (size_t)length;
     }
     va_end(again);

@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+
 enum locus_status locus_fail(locus_error *error, enum locus_status status, const char *format, ...)
 {
     if (!error) return status;
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(error->message, sizeof error->message, format, args);
+    int length = locus_print_args(error->message, sizeof error->message, format, args);
     va_end(args);
     error->status = status;
     if (length < 0) error->message[0] = '\0';

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+
 /* Past these a range would overflow. */
 static const double largest = 1e300, smallest = 1e-300;
 
@@ -108,13 +110,13 @@ void locus_number_print(char text[32], double value, double step)
     if (value == 0)
         snprintf(text, 32, "0");
     else if (size >= 1e6 || size < 1e-4) {
-        snprintf(text, 32, "%.4g", value);
+        locus_print(text, 32, "%.4g", value);
         shorten_exponent(text);
     } else {
         int decimals = 0;
         for (double s = fabs(step); decimals < 8 && fabs(s - round(s)) > s * 1e-6; s *= 10)
             decimals++;
-        snprintf(text, 32, "%.*f", decimals, value);
+        locus_print(text, 32, "%.*f", decimals, value);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/number.h"
 #include "checkpoint/internal.h"
 
 void locus_cursor_init(struct locus_cursor *cursor, const struct locus_mapped_file *file,
@@ -30,7 +31,7 @@ bool locus_cursor_refuse(const struct locus_cursor *cursor, enum locus_status st
     char text[sizeof cursor->error->message];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    locus_print_args(text, sizeof text, format, args);
     va_end(args);
     if (cursor->name)
         locus_fail(cursor->error, status, "%s: %s %s: %s", cursor->label, cursor->section,

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "cli/extrapolate.h"
-#include "cli/numbers.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "cli/generate.h"
 #include "cli/names.h"
-#include "cli/numbers.h"
 #include "cli/talk.h"
 
 #define FIELD(member) offsetof(struct locus_generate_options, member)

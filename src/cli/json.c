@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "tokenizer/utf8.h"
 
 static void write_string(struct locus_buffer *out, const char *bytes, size_t n_bytes)
@@ -83,8 +84,8 @@ void locus_json_float(struct locus_json *json, const char *key, float value)
     begin_value(json, key);
     char text[40] = "null";
     for (int digits = 6; isfinite(value) && digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) break;
+        locus_print(text, sizeof text, "%.*g", digits, (double)value);
+        if ((float)locus_number_read(text, NULL) == value) break;
     }
     locus_buffer_printf(json->out, "%s", text);
 }

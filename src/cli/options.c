@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/names.h"
-#include "cli/numbers.h"
 #include "cli/talk.h"
 
 #define FIELD(member) offsetof(struct locus_common, member)

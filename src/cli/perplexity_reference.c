@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "cli/perplexity.h"
 #include "cli/session_options.h"
 #include "cli/table.h"
@@ -113,7 +114,7 @@ enum locus_status locus_reference_sum(const struct locus_perplexity *run,
 static void number(struct locus_json *json, const char *key, double value)
 {
     char text[32];
-    snprintf(text, sizeof text, "%.9g", value);
+    locus_print(text, sizeof text, "%.9g", value);
     locus_json_number(json, key, isfinite(value) ? text : NULL);
 }
 

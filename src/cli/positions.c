@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
 #include "forward/policy.h"
-#include "position/number.h"
 #include "position/position.h"
 #include "position/registry.h"
 #include "position/rope_scaling.h"

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "base/sha256.h"
 #include "cli/model_file.h"
 #include "cli/prompt.h"
@@ -284,6 +285,7 @@ void locus_row_json(struct locus_json *json, const struct locus_row *row)
         if (cell && locus_column_is_text(i))
             locus_json_text(json, name, cell);
         else
-            locus_json_number(json, name, cell && isfinite(strtod(cell, NULL)) ? cell : NULL);
+            locus_json_number(json, name,
+                              cell && isfinite(locus_number_read(cell, NULL)) ? cell : NULL);
     }
 }

@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 void locus_table_add(struct locus_table *table, const char *format, ...)
 {
     char cell[512];
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(cell, sizeof cell, format, args);
+    int length = locus_print_args(cell, sizeof cell, format, args);
     va_end(args);
     if (length < 0) cell[0] = '\0';
     locus_buffer_append(&table->text, cell, strlen(cell) + 1);

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/number.h"
+
 /* Text on stdout that doesn't end its line: where the cursor of a terminal stands is known to
  * nobody but the process, so it is the process that remembers. */
 static bool line_open;
@@ -23,7 +25,7 @@ static bool same_terminal(void)
 static void say(const char *prefix, const char *format, va_list args)
 {
     char line[1024];
-    if (vsnprintf(line, sizeof line, format, args) < 0) line[0] = '\0';
+    if (locus_print_args(line, sizeof line, format, args) < 0) line[0] = '\0';
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
     const bool glued = line_open && same_terminal();

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_file.h"
-#include "cli/numbers.h"
 #include "cli/prompt.h"
 #include "cli/talk.h"
 #include "tokenizer/tokenizer.h"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "experiment/report.h"
 
 /* ---- lines -------------------------------------------------------------------------------- */
@@ -172,7 +173,7 @@ static bool fits(const char *cell, enum locus_column column)
 {
     if (!cell) return true;
     char *end;
-    const double value = strtod(cell, &end);
+    const double value = locus_number_read(cell, &end);
     const struct range range = range_of(column);
     return end > cell && *end == '\0' && value >= range.min && value <= range.max;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 enum kind { TEXT, NUMBER };
 
 static const struct {
@@ -82,7 +84,7 @@ bool locus_row_set_real(struct locus_row *row, enum locus_column column, double 
         row->cells[column] = NULL;
         return true;
     }
-    snprintf(text, sizeof text, column == LOCUS_COLUMN_SECONDS ? "%.3f" : "%.9g", value);
+    locus_print(text, sizeof text, column == LOCUS_COLUMN_SECONDS ? "%.3f" : "%.9g", value);
     return locus_row_set_text(row, column, text);
 }
 
@@ -98,7 +100,7 @@ bool locus_row_set_summary(struct locus_row *row, const struct locus_summary *su
 
 double locus_row_number(const struct locus_row *row, enum locus_column column)
 {
-    return row->cells[column] ? strtod(row->cells[column], NULL) : (double)NAN;
+    return row->cells[column] ? locus_number_read(row->cells[column], NULL) : (double)NAN;
 }
 
 bool locus_row_copy(struct locus_row *to, const struct locus_row *from)

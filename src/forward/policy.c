@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
-#include "position/number.h"
 
 /* ---- the policies ------------------------------------------------------------------------- */
 

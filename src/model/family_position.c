@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "model/keys.h"
 #include "model/model.h"
 
@@ -25,8 +26,8 @@ __attribute__((format(printf, 2, 3))) static void append(struct derivation *deri
     const size_t size = sizeof derivation->config->position;
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(derivation->config->position + derivation->length, size - derivation->length,
-                      format, args);
+    int n = locus_print_args(derivation->config->position + derivation->length,
+                             size - derivation->length, format, args);
     va_end(args);
     derivation->length += n > 0 ? (size_t)n : 0;
     if (derivation->length >= size) derivation->length = size - 1;

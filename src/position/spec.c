@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
-#include "position/number.h"
 #include "position/position.h"
 #include "position/registry.h"
 
@@ -46,7 +46,7 @@ __attribute__((format(printf, 2, 3))) static enum locus_status refuse(const stru
     char text[52], detail[220];
     va_list args;
     va_start(args, format);
-    vsnprintf(detail, sizeof detail, format, args);
+    locus_print_args(detail, sizeof detail, format, args);
     va_end(args);
     snprintf(text, sizeof text, "%.48s%s", source->text, strlen(source->text) > 48 ? "..." : "");
     make_ascii(text);
