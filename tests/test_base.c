@@ -10,6 +10,7 @@
 #include "base/cgroup.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/output.h"
 #include "base/tensor_type.h"
 #include "base/threads.h"
 #include "testing.h"

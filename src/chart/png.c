@@ -1,7 +1,7 @@
 /* PNG: stb_image_write's encoder, and a file that appears only when it is whole. */
 #include <stdlib.h>
 
-#include "base/file.h"
+#include "base/output.h"
 #include "chart/canvas.h"
 
 /* The encoder lives in this file alone: static, so that the constants it keeps in variables are no

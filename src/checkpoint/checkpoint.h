@@ -113,6 +113,8 @@ void locus_writer_copy(struct locus_checkpoint_writer *writer, const struct locu
 void locus_writer_tensor(struct locus_checkpoint_writer *writer, const char *name,
                          enum locus_tensor_type type, int n_dims, const int64_t *dims,
                          const void *data);
+/* Asked while the file is written, every few MB: true ends it, an error. NULL: never. */
+void locus_writer_watch(struct locus_checkpoint_writer *writer, bool (*stopped)(void));
 /* Writes the file whole or not at all. */
 enum locus_status locus_writer_finish(struct locus_checkpoint_writer *writer, const char *path,
                                       locus_error *error);

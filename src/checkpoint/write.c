@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/buffer.h"
+#include "base/output.h"
 #include "checkpoint/internal.h"
 
 enum { VERSION = 3 };
@@ -19,7 +20,8 @@ struct locus_checkpoint_writer {
     struct name_list keys, tensor_names;
     struct locus_tensor *tensors; /* [tensor_names.n], names in tensor_names */
     size_t tensor_capacity;
-    locus_error problem; /* the first refusal; reported by finish */
+    bool (*stopped)(void); /* NULL: never */
+    locus_error problem;   /* the first refusal; reported by finish */
 };
 
 struct locus_checkpoint_writer *locus_writer_create(locus_error *error)
@@ -244,6 +246,28 @@ static void put_head(const struct locus_checkpoint_writer *writer, struct locus_
     locus_buffer_append(head, zeros, padding(head->length));
 }
 
+void locus_writer_watch(struct locus_checkpoint_writer *writer, bool (*stopped)(void))
+{
+    writer->stopped = stopped;
+}
+
+/* A tensor's bytes, piece by piece. */
+static enum locus_status write_tensor(const struct locus_checkpoint_writer *writer,
+                                      const struct locus_tensor *tensor,
+                                      struct locus_output_file *output, locus_error *error)
+{
+    enum { PIECE = 8 << 20 };
+    enum locus_status status = LOCUS_OK;
+    for (size_t done = 0, n; done < tensor->n_bytes && !status; done += n) {
+        n = tensor->n_bytes - done < PIECE ? tensor->n_bytes - done : PIECE;
+        if (writer->stopped && writer->stopped())
+            return locus_fail(error, LOCUS_ERROR_IO, "%s: stopped before it was whole",
+                              output->path);
+        status = locus_output_write(output, (const char *)tensor->data + done, n, error);
+    }
+    return status;
+}
+
 static enum locus_status write_all(const struct locus_checkpoint_writer *writer,
                                    const struct locus_buffer *head,
                                    struct locus_output_file *output, locus_error *error)
@@ -252,7 +276,7 @@ static enum locus_status write_all(const struct locus_checkpoint_writer *writer,
     enum locus_status status = locus_output_write(output, head->bytes, head->length, error);
     for (size_t i = 0; i < writer->tensor_names.n && status == LOCUS_OK; i++) {
         const struct locus_tensor *tensor = &writer->tensors[i];
-        status = locus_output_write(output, tensor->data, tensor->n_bytes, error);
+        status = write_tensor(writer, tensor, output, error);
         if (status == LOCUS_OK)
             status = locus_output_write(output, zeros, padding(tensor->n_bytes), error);
     }

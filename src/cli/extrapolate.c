@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/output.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/outputs.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
 #include "experiment/extrapolate.h"
@@ -22,7 +24,7 @@
 static bool fail(struct locus_extrapolate *run, const locus_error *error)
 {
     locus_progress_clear(&run->progress);
-    run->status = locus_talk_error("%s", error->message);
+    run->status = locus_output_failed(error);
     return false;
 }
 
@@ -33,9 +35,30 @@ static bool out_of_memory(struct locus_extrapolate *run)
     return false;
 }
 
+/* Whether one of the outputs is standard output; -1, or the exit status. */
+static int check_stdout(struct locus_extrapolate *run)
+{
+    const struct locus_extrapolate_options *options = run->options;
+    const struct locus_output_request requests[] = {{"--csv", options->csv, .binary = false},
+                                                    {"--json", options->json, .binary = false},
+                                                    {"--png", options->png, .binary = true}};
+    int status = locus_outputs_stdout("extrapolate", requests, 3, &run->stdout_taken);
+    if (status >= 0 || !run->stdout_taken) return status;
+    if (options->resume && options->csv && locus_output_is_stdout(options->csv))
+        return locus_talk_usage("extrapolate", "--resume reads what --csv has: expected a file, "
+                                               "found standard output");
+    if (options->png && locus_output_is_stdout(options->png) && run->task == LOCUS_TASK_PASSKEY &&
+        run->n_contenders > 1)
+        return locus_talk_usage("extrapolate",
+                                "--png -: %d pictures, expected one for standard output",
+                                run->n_contenders);
+    return -1;
+}
+
 static bool read_options(struct locus_extrapolate *run, int n_operands, char **operands)
 {
     int status = locus_extrapolate_read_options(run);
+    if (status < 0) status = check_stdout(run);
     if (status < 0 && run->task < 0)
         status = locus_text_list_read(&run->texts, "extrapolate", &run->options->files, n_operands,
                                       operands);
@@ -395,8 +418,8 @@ static bool measure(struct locus_extrapolate *run)
 /* Whatever there is is shown, though one part can't be written. */
 static void report(struct locus_extrapolate *run)
 {
-    int statuses[] = {locus_extrapolate_print(run), locus_extrapolate_write_json(run),
-                      locus_extrapolate_draw(run)};
+    int statuses[] = {run->stdout_taken ? LOCUS_EXIT_DONE : locus_extrapolate_print(run),
+                      locus_extrapolate_write_json(run), locus_extrapolate_draw(run)};
     for (int i = 0; i < 3; i++)
         if (run->status == LOCUS_EXIT_DONE) run->status = statuses[i];
 }
@@ -457,7 +480,8 @@ const struct locus_command locus_command_extrapolate = {
         "Tasks are answered by the likeliest token, and right if all of the answer is. passkey is "
         "asked at eleven\ndepths; --png draws a heat map a model and SPEC: FILE.png, or "
         "FILE-1.png, "
-        "FILE-2.png and so on where there\nare several.",
+        "FILE-2.png and so on where there\nare several. A FILE that is - is standard output, which "
+        "then carries that alone.",
     .options = locus_extrapolate_table,
     .values_size = sizeof(struct locus_extrapolate_options),
     .takes_operands = true,

@@ -73,6 +73,7 @@ struct locus_extrapolate {
     int n_cells;
     struct locus_csv csv;
     bool has_csv;
+    bool stdout_taken; /* by --csv, --json or --png: no table is printed */
     struct locus_progress progress;
 };
 

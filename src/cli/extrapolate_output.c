@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "chart/chart.h"
 #include "cli/extrapolate.h"
+#include "cli/outputs.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "model/model.h"
@@ -197,7 +198,7 @@ int locus_extrapolate_write_json(const struct locus_extrapolate *run)
         out.failed ? locus_fail_memory(&error, out.length)
                    : locus_output_save(run->options->json, out.bytes, out.length, &error);
     locus_buffer_free(&out);
-    return status ? locus_talk_error("%s", error.message) : LOCUS_EXIT_DONE;
+    return status ? locus_output_failed(&error) : LOCUS_EXIT_DONE;
 }
 
 /* ---- pictures ----------------------------------------------------------------------------- */
@@ -387,5 +388,5 @@ int locus_extrapolate_draw(const struct locus_extrapolate *run)
             status = draw_map(run, i, &error);
     else
         status = draw_lines(run, &error);
-    return status ? locus_talk_error("%s", error.message) : LOCUS_EXIT_DONE;
+    return status ? locus_output_failed(&error) : LOCUS_EXIT_DONE;
 }

@@ -50,7 +50,7 @@ int locus_help_overview(void)
     locus_buffer_printf(&out,
                         "\nAn option may be cut short as long as only one can be meant. Results "
                         "go to stdout, all talk to stderr.\nExit status: 0 done, 1 it failed, 2 "
-                        "wrong usage, 130 interrupted.\n\n"
+                        "wrong usage, 130 interrupted (by signal N: 128 + N).\n\n"
                         "Try: locus generate -p \"Once upon a time\"\n");
     return locus_stdout_finish(&out);
 }

@@ -1,9 +1,13 @@
 /* The program: finds the command and runs it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/names.h"
 #include "cli/talk.h"
 
@@ -51,13 +55,24 @@ static int run(const struct locus_command *command, int argc, char **argv)
     int first_operand = argc;
     int status = locus_options_parse(command, argc, argv, values, &first_operand);
     if (status < 0) status = command->run(values, argc - first_operand, argv + first_operand);
+    if (status == LOCUS_EXIT_INTERRUPTED) status = locus_interrupt_status();
     locus_options_release(command, values);
     free(values);
     return status;
 }
 
+/* A standard descriptor that was closed is not to be given to a file that is opened: what is
+ * printed would land in it. Here reading 0 and writing 1 and 2 fail, as if they were closed. */
+static void hold_standard_descriptors(void)
+{
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+        if (fcntl(i, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_descriptors();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen by write */
     signal(SIGXFSZ, SIG_IGN); /* so is a file at its size limit */
     const char *name = argc > 1 ? argv[1] : NULL;

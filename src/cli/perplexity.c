@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/outputs.h"
 #include "cli/session_options.h"
 #include "cli/table.h"
 #include "cli/talk.h"
@@ -55,7 +56,7 @@ static const struct locus_option table[] = {
 static bool fail(struct locus_perplexity *run, const locus_error *error)
 {
     locus_progress_clear(&run->progress);
-    run->status = locus_talk_error("%s", error->message);
+    run->status = locus_output_failed(error);
     return false;
 }
 
@@ -70,7 +71,13 @@ static bool out_of_memory(struct locus_perplexity *run)
 static bool read_texts(struct locus_perplexity *run, int n_operands, char **operands)
 {
     const struct locus_perplexity_options *options = run->options;
-    int status = locus_check_position(command_name, options->common.position);
+    const struct locus_output_request requests[] = {
+        {"--per-token", options->per_token, .binary = false},
+        {"--logits", options->logits, .binary = true},
+        {"--json", options->json ? "-" : NULL, .binary = false}};
+    int status = locus_outputs_stdout(command_name, requests, 3, &run->stdout_taken);
+    if (options->json) run->stdout_taken = false; /* it is what print prints */
+    if (status < 0) status = locus_check_position(command_name, options->common.position);
     if (status < 0)
         status =
             locus_text_list_read(&run->texts, command_name, &options->files, n_operands, operands);
@@ -351,7 +358,7 @@ static bool print(struct locus_perplexity *run)
     struct locus_divergence_summary *summaries = NULL;
     struct locus_buffer out = {0};
     locus_error error;
-    if (run->n_rows == 0) return true;
+    if (run->n_rows == 0 || run->stdout_taken) return true;
     if (run->options->reference && locus_reference_sum(run, &summaries, &error))
         return fail(run, &error);
     if (run->options->json)
@@ -420,7 +427,8 @@ const struct locus_command locus_command_perplexity = {
         "each.\n"
         "--reference runs a second model, for one the F32 checkpoint of a quantised -m, under the "
         "same options\nover the same windows: the Kullback-Leibler divergence from its "
-        "predictions, in nats a token, and how often\nboth think the same token the likeliest.",
+        "predictions, in nats a token, and how often\nboth think the same token the likeliest.\n"
+        "A FILE that is - is standard output, which then carries that alone.",
     .options = table,
     .values_size = sizeof(struct locus_perplexity_options),
     .takes_operands = true,

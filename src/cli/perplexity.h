@@ -2,7 +2,7 @@
 #ifndef LOCUS_CLI_PERPLEXITY_H
 #define LOCUS_CLI_PERPLEXITY_H
 
-#include "base/file.h"
+#include "base/output.h"
 #include "cli/progress.h"
 #include "cli/subject.h"
 
@@ -35,6 +35,7 @@ struct locus_perplexity {
     int n_rows;
     struct locus_progress progress;
     struct locus_output_file logits; /* --logits; its stream is NULL without */
+    bool stdout_taken;               /* by --per-token or --logits: nothing else is printed */
 };
 
 /* --logits: a NumPy array float32 [predictions that count, n_vocab], written a window at a time as

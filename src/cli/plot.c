@@ -11,8 +11,10 @@
 
 #include "chart/chart.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/model_file.h"
 #include "cli/names.h"
+#include "cli/outputs.h"
 #include "cli/plot_text.h"
 #include "cli/session_options.h"
 #include "cli/subject.h"
@@ -46,7 +48,7 @@ static const struct locus_option table[] = {
      .type = LOCUS_OPTION_TEXT,
      .offset = FIELD(output),
      .argument = "FILE",
-     .help = "the PNG file to write"},
+     .help = "the PNG file to write; -: standard output"},
     {.name = "position",
      .letter = 'P',
      .type = LOCUS_OPTION_TEXTS,
@@ -90,6 +92,15 @@ static int fail(const locus_error *error)
     return locus_talk_refusal("plot", error);
 }
 
+/* The exit status once the picture is written, or isn't. A signal on the way, which the caller
+ * watches for, has left it whole or not there at all. */
+static int finish_writing(enum locus_status status, const locus_error *error)
+{
+    if (status && status != LOCUS_ERROR_IO) return fail(error);
+    if (status) return locus_output_failed(error);
+    return locus_interrupted() ? LOCUS_EXIT_INTERRUPTED : LOCUS_EXIT_DONE;
+}
+
 static int fail_memory(void)
 {
     return locus_talk_error("out of memory for the plot");
@@ -119,9 +130,10 @@ static int draw_map(struct plot *plot, const char *what, const char *spec,
     char *title = make_title(plot, what, spec);
     if (!title) return fail_memory();
     map->title = title;
+    locus_interrupt_watch();
     enum locus_status status = locus_heat_map_write(plot->options->output, map, &error);
     free(title);
-    return status ? fail(&error) : LOCUS_EXIT_DONE;
+    return finish_writing(status, &error);
 }
 
 /* The scheme for as many positions as were asked for. -1, or the exit status. */
@@ -276,9 +288,10 @@ static int draw_rotation(struct plot *plot, const struct rotation_lines *lines)
         .y = {.label = "mean q.k of equal unit vectors", .scale = LOCUS_SCALE_LINEAR},
         .n_series = lines->n,
         .series = lines->series};
+    locus_interrupt_watch();
     enum locus_status status = locus_line_chart_write(plot->options->output, &chart, &error);
     locus_buffer_free(&title);
-    return status ? fail(&error) : LOCUS_EXIT_DONE;
+    return finish_writing(status, &error);
 }
 
 static int plot_rotation(struct plot *plot)
@@ -412,6 +425,9 @@ static int run(void *values, int n_operands, char **operands)
         status = locus_check_position("plot", plot.options->positions.items[i]);
         if (status >= 0) return status;
     }
+    const struct locus_output_request request = {"-o", plot.options->output, .binary = true};
+    bool taken;
+    if ((status = locus_outputs_stdout("plot", &request, 1, &taken)) >= 0) return status;
     locus_error error;
     char *path = locus_model_file(&plot.options->common, &status);
     if (!path) return status;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/outputs.h"
 #include "cli/talk.h"
 
 struct quantize_options {
@@ -40,11 +42,17 @@ static int run(void *values, int n_operands, char **operands)
     if (t == sizeof types / sizeof *types)
         return locus_talk_usage("quantize", "type '%s', expected f32, f16, bf16, q8_0 or q4_0",
                                 operands[2]);
-    struct locus_quantize job = {
-        .type = types[t].type, .pure = options->pure, .n_threads = options->common.n_threads};
+    const struct locus_output_request request = {"OUT", operands[1], .binary = true};
+    bool taken;
+    int status = locus_outputs_stdout("quantize", &request, 1, &taken);
+    if (status >= 0) return status;
+    struct locus_quantize job = {.type = types[t].type,
+                                 .pure = options->pure,
+                                 .n_threads = options->common.n_threads,
+                                 .stopped = locus_interrupted};
     locus_error error;
-    if (locus_quantize(&job, operands[0], operands[1], &error))
-        return locus_talk_error("%s", error.message);
+    locus_interrupt_watch();
+    if (locus_quantize(&job, operands[0], operands[1], &error)) return locus_output_failed(&error);
     if (job.n_fallbacks && !options->common.quiet)
         locus_talk_note("note: %d matrices have rows that are no multiple of 32: written as f16",
                         job.n_fallbacks);
@@ -60,7 +68,7 @@ const struct locus_command locus_command_quantize = {
     .usage = "[--pure] IN OUT f32|f16|bf16|q8_0|q4_0",
     .details =
         "Vectors, and what belongs to a position scheme, stay as they are. The embedding and "
-        "the head of a q4_0\nfile are q8_0 unless --pure. OUT may be IN.",
+        "the head of a q4_0\nfile are q8_0 unless --pure. OUT may be IN; - is standard output.",
     .options = table,
     .values_size = sizeof(struct quantize_options),
     .takes_operands = true,

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/number.h"
+#include "base/output.h"
 #include "base/sha256.h"
 #include "cli/model_file.h"
 #include "cli/prompt.h"
@@ -242,7 +243,7 @@ static bool same_place(const char *one, const char *other)
 int locus_output_apart(const char *command, const char *output, const char *other)
 {
     struct stat one, two;
-    if (!output || !other) return -1;
+    if (!output || !other || locus_output_is_stdout(output)) return -1;
     const bool has_one = stat(output, &one) == 0, has_two = stat(other, &two) == 0;
     bool same = has_one && has_two && S_ISREG(one.st_mode) && one.st_dev == two.st_dev &&
                 one.st_ino == two.st_ino;
@@ -268,12 +269,9 @@ int locus_outputs_apart(const char *command, const char *const *outputs, int n_o
 int locus_outputs_check(const char *const *paths, int n_paths)
 {
     for (int i = 0; i < n_paths; i++) {
-        struct locus_output_file file;
         locus_error error;
-        if (!paths[i]) continue;
-        if (locus_output_begin(&file, paths[i], &error))
+        if (paths[i] && locus_output_check(paths[i], &error))
             return locus_talk_error("%s", error.message);
-        locus_output_abort(&file);
     }
     return -1;
 }

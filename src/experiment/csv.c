@@ -1,6 +1,5 @@
 /* The CSV file of results (RFC 4180, lines ended by a newline): see report.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/number.h"
+#include "base/output.h"
 #include "experiment/report.h"
 
 /* ---- lines -------------------------------------------------------------------------------- */
@@ -113,7 +113,7 @@ static enum locus_status append(struct locus_csv *csv, struct locus_buffer *line
             reason = n == 0 ? EIO : errno;
     }
     if (!reason) return LOCUS_OK;
-    if (S_ISREG(before.st_mode) && ftruncate(csv->descriptor, before.st_size)) reason = errno;
+    if (csv->is_file && ftruncate(csv->descriptor, before.st_size)) reason = errno;
     return fail_write(csv, reason, error);
 }
 
@@ -268,23 +268,20 @@ enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, enum l
     size_t n_whole = 0;
     *csv = (struct locus_csv){.path = strdup(path), .descriptor = -1};
     if (!csv->path) return locus_fail_memory(error, strlen(path) + 1);
-    csv->descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (csv->descriptor < 0)
-        return locus_fail(error, LOCUS_ERROR_IO, "%s: cannot be written: %s", path,
-                          strerror(errno));
-    struct stat info;
-    if (flock(csv->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return locus_fail(error, LOCUS_ERROR_IO, "%s: another run is writing to it", path);
-    enum locus_status status =
-        mode == LOCUS_CSV_RESUME ? read_file(csv, &n_whole, error) : LOCUS_OK;
+    enum locus_status status = locus_output_append(path, &csv->descriptor, &csv->is_file, error);
     if (status) return status;
-    const bool regular = fstat(csv->descriptor, &info) == 0 && S_ISREG(info.st_mode);
-    if (regular && info.st_size > 0 && mode == LOCUS_CSV_NEW)
+    if (csv->is_file && flock(csv->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return locus_fail(error, LOCUS_ERROR_IO, "%s: another run is writing to it", path);
+    if (mode == LOCUS_CSV_RESUME && (status = read_file(csv, &n_whole, error))) return status;
+    struct stat info;
+    if (csv->is_file && mode == LOCUS_CSV_NEW && fstat(csv->descriptor, &info) == 0 &&
+        info.st_size > 0)
         return locus_fail(error, LOCUS_ERROR_IO,
                           "%s is there already: expected --resume to go on with it, or --force to "
                           "replace it",
                           path);
-    if (regular && ftruncate(csv->descriptor, (off_t)n_whole)) return fail_write(csv, errno, error);
+    if (csv->is_file && ftruncate(csv->descriptor, (off_t)n_whole))
+        return fail_write(csv, errno, error);
     if (n_whole > 0) return LOCUS_OK;
     struct locus_buffer header = {0};
     locus_csv_header(&header);

@@ -81,6 +81,7 @@ void locus_csv_cell(struct locus_buffer *out, const char *text, size_t n_bytes);
 struct locus_csv {
     char *path;
     int descriptor;
+    bool is_file;           /* not a device, a pipe or standard output */
     struct locus_row *rows; /* [n_rows]: those found in it by `resume` */
     int n_rows;
 };
@@ -92,7 +93,8 @@ enum locus_csv_mode {
 };
 
 /* Opens the file for adding rows. Refuses to resume a file that is not such a CSV, or whose results
- * are no numbers that results can be, and one that another run is adding to. */
+ * are no numbers that results can be, and one that another run is adding to. What is no file
+ * (base/output.h) is only written. */
 enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, enum locus_csv_mode mode,
                                  locus_error *error);
 /* Adds a row, at once and whole or not at all. */

@@ -152,6 +152,8 @@ static enum locus_status add_tensors(struct locus_quantize *job,
         const struct locus_tensor *tensor = locus_checkpoint_tensor_at(from, i);
         enum locus_tensor_type type = choose_type(job, tensor);
         enum locus_status status = LOCUS_OK;
+        if (job->stopped && job->stopped())
+            return locus_fail(error, LOCUS_ERROR_IO, "stopped before anything was written");
         if (type != tensor->type) status = convert(tensor, type, n_threads, &converted[i], error);
         if (status) return status;
         job->bytes_before += tensor->n_bytes;
@@ -173,6 +175,7 @@ enum locus_status locus_quantize(struct locus_quantize *job, const char *in, con
     if (!converted) locus_fail_memory(&found, n_tensors * sizeof *converted);
     if (writer && converted) {
         copy_metadata(writer, from, job->type);
+        locus_writer_watch(writer, job->stopped);
         if (!add_tensors(job, writer, from, converted, &found))
             locus_writer_finish(writer, out, &found);
     }

@@ -9,6 +9,7 @@ struct locus_quantize {
     enum locus_tensor_type type; /* F32, F16, BF16, Q8_0 or Q4_0 */
     bool pure;                   /* the embedding and the head in `type`, too, when that is Q4_0 */
     int n_threads;               /* 0: the default */
+    bool (*stopped)(void);       /* asked between tensors: ends the job, an error; NULL: never */
     /* Filled in: the sizes of all tensors, and how many matrices have rows that are not a multiple
      * of the type's block and were written as F16. */
     size_t bytes_before, bytes_after;

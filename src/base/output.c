@@ -1,0 +1,312 @@
+/* Files in the writing: see output.h.
+ *
+ *     path -> links followed -> a descriptor duplicated | a device or FIFO opened
+ *                             | a temporary file in the same folder -> renamed
+ */
+#include "base/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- what a path names -------------------------------------------------------------------- */
+
+/* The descriptor that a path is a name of, or -1. To open one by its name would start a file anew,
+ * and fails for a socket. */
+static int descriptor_of(const char *path)
+{
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
+    for (int i = 0; i < 2; i++) {
+        const size_t n = strlen(folders[i]);
+        if (strncmp(path, folders[i], n) != 0) continue;
+        const size_t n_digits = strspn(path + n, "0123456789");
+        if (n_digits > 0 && n_digits < 6 && !path[n + n_digits]) return atoi(path + n);
+    }
+    return -1;
+}
+
+bool locus_output_is_stdout(const char *path)
+{
+    return descriptor_of(path) == STDOUT_FILENO;
+}
+
+/* `link`, read in the folder of the path `from`; to be freed. */
+static char *beside(const char *from, const char *link)
+{
+    const char *slash = *link == '/' ? NULL : strrchr(from, '/');
+    const size_t n_folder = slash ? (size_t)(slash - from) + 1 : 0, n_link = strlen(link);
+    char *path = malloc(n_folder + n_link + 1);
+    if (!path) return NULL;
+    memcpy(path, from, n_folder);
+    memcpy(path + n_folder, link, n_link + 1);
+    return path;
+}
+
+/* Where the links of a path's last part lead, though nothing be there; to be freed. NULL with errno
+ * set. */
+static char *follow(const char *path)
+{
+    enum { MOST_LINKS = 40, MOST_BYTES = 4096 };
+    char *at = strdup(path);
+    for (int i = 0; at; i++) {
+        char link[MOST_BYTES];
+        struct stat info;
+        if (descriptor_of(at) >= 0 || lstat(at, &info) || !S_ISLNK(info.st_mode)) break;
+        ssize_t n = readlink(at, link, sizeof link - 1);
+        if (i == MOST_LINKS) errno = ELOOP;
+        char *next = NULL;
+        if (n >= 0 && i < MOST_LINKS) {
+            link[n] = '\0';
+            next = beside(at, link);
+        }
+        int reason = errno;
+        free(at);
+        errno = reason;
+        at = next;
+    }
+    return at;
+}
+
+/* A file that is there, or will be, as opposed to what is written as it stands. */
+struct place {
+    char *target;     /* to be freed */
+    bool is_file;     /* or may be made one */
+    bool exists;      /* of a file */
+    struct stat info; /* of what exists */
+};
+
+/* False with errno set if nothing can be written there. */
+static bool find_place(struct place *place, const char *path)
+{
+    *place = (struct place){.target = follow(path)};
+    if (!place->target) return false;
+    if (descriptor_of(place->target) >= 0) return true;
+    if (stat(place->target, &place->info)) {
+        place->is_file = true;
+        return errno == ENOENT && *path;
+    }
+    if (S_ISDIR(place->info.st_mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    place->is_file = place->exists = S_ISREG(place->info.st_mode);
+    return true;
+}
+
+/* What is no file, opened for writing; -1 with errno set. A FIFO is opened only if somebody reads
+ * it: to wait for one could be for ever. */
+static int open_stream(const char *target)
+{
+    int descriptor = descriptor_of(target);
+    if (descriptor >= 0) return fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    descriptor = open(target, O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0) return -1;
+    int flags = fcntl(descriptor, F_GETFL);
+    if (flags >= 0 && fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK) == 0) return descriptor;
+    close(descriptor);
+    return -1;
+}
+
+/* Of a long path the end, so that a message has room for its reason. */
+static const char *shown(const char *path, const char **dots)
+{
+    enum { MOST = 160 };
+    const size_t length = strlen(path);
+    *dots = length > MOST ? "..." : "";
+    if (length > MOST) path += length - MOST;
+    while (((unsigned char)*path & 0xC0) == 0x80) /* within a character */
+        path++;
+    return path;
+}
+
+static enum locus_status fail_open(const struct place *place, const char *path, int reason,
+                                   locus_error *error)
+{
+    const char *dots, *tail = shown(path, &dots);
+    if (reason == ENOMEM) return locus_fail_memory(error, BUFSIZ);
+    const bool unread = reason == ENXIO && S_ISFIFO(place->info.st_mode);
+    return locus_fail(error, LOCUS_ERROR_IO, "%s%s: cannot be written: %s", dots, tail,
+                      unread ? "nobody reads from this pipe" : strerror(reason));
+}
+
+/* ---- the temporary file ------------------------------------------------------------------- */
+
+/* A new file in the target's folder; its name goes to *temporary, to be freed, and no other process
+ * or thread has it open. Unlike mkstemp's, its mode follows the umask, which can't be asked for
+ * without setting it. Returns the descriptor, or -1 with errno set. */
+static int create_temporary(char **temporary, const char *target, mode_t mode)
+{
+    enum { MOST = 1000 };
+    int descriptor = -1;
+    *temporary = NULL;
+    for (int i = 0; i < MOST && descriptor < 0; i++) {
+        char name[40]; /* short, whatever the file is called */
+        snprintf(name, sizeof name, ".locus-%ld-%d", (long)getpid(), i);
+        free(*temporary);
+        if (!(*temporary = beside(target, name))) return -1;
+        descriptor = open(*temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (descriptor < 0 && errno != EEXIST) break;
+    }
+    if (descriptor >= 0) return descriptor;
+    int reason = errno;
+    free(*temporary);
+    *temporary = NULL;
+    errno = reason;
+    return -1;
+}
+
+/* Owner and mode as the old file has them, while nothing is written yet. Where the group can't be
+ * kept, another one may do no more than everybody. */
+static bool take_over(int descriptor, const struct stat *old)
+{
+    struct stat made;
+    mode_t mode = old->st_mode & 07777;
+    if (fstat(descriptor, &made)) return false;
+    if (made.st_uid != old->st_uid && fchown(descriptor, old->st_uid, (gid_t)-1))
+        mode &= ~(mode_t)(S_ISUID | S_ISGID);
+    if (made.st_gid != old->st_gid && fchown(descriptor, (uid_t)-1, old->st_gid))
+        mode &= ~(mode_t)(S_ISUID | S_ISGID | S_IRWXG) | (mode & S_IRWXO) << 3;
+    return fchmod(descriptor, mode) == 0;
+}
+
+/* Whether the file may be opened for writing: the folder alone would let it be replaced. */
+static bool may_write(const char *target)
+{
+    int descriptor = open(target, O_WRONLY | O_CLOEXEC);
+    if (descriptor >= 0) close(descriptor);
+    return descriptor >= 0;
+}
+
+static int open_file(const struct place *place, char **temporary)
+{
+    if (!place->exists) return create_temporary(temporary, place->target, 0666);
+    if (!may_write(place->target)) return -1;
+    int descriptor = create_temporary(temporary, place->target, 0600);
+    if (descriptor < 0 || take_over(descriptor, &place->info)) return descriptor;
+    int reason = errno;
+    close(descriptor);
+    unlink(*temporary);
+    free(*temporary);
+    *temporary = NULL;
+    errno = reason;
+    return -1;
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static void release(struct locus_output_file *output)
+{
+    free(output->path);
+    free(output->target);
+    free(output->temporary);
+    *output = (struct locus_output_file){0};
+}
+
+enum locus_status locus_output_begin(struct locus_output_file *output, const char *path,
+                                     locus_error *error)
+{
+    struct place place;
+    int descriptor = -1, reason = 0;
+    *output = (struct locus_output_file){.path = strdup(path)};
+    if (!output->path) return locus_fail_memory(error, strlen(path) + 1);
+    if (find_place(&place, path))
+        descriptor =
+            place.is_file ? open_file(&place, &output->temporary) : open_stream(place.target);
+    if (descriptor < 0) reason = errno;
+    output->target = place.target;
+    if (!reason && !(output->stream = fdopen(descriptor, "wb"))) {
+        reason = errno;
+        close(descriptor);
+    }
+    if (!reason) return LOCUS_OK;
+    locus_output_abort(output);
+    return fail_open(&place, path, reason, error);
+}
+
+static enum locus_status fail_write(const struct locus_output_file *output, int reason,
+                                    locus_error *error)
+{
+    const char *dots, *tail = shown(output->path, &dots);
+    return locus_fail(error, LOCUS_ERROR_IO, "%s%s: write failed: %s", dots, tail,
+                      strerror(reason));
+}
+
+enum locus_status locus_output_write(struct locus_output_file *output, const void *bytes,
+                                     size_t n_bytes, locus_error *error)
+{
+    if (n_bytes && fwrite(bytes, 1, n_bytes, output->stream) != n_bytes)
+        return fail_write(output, errno, error);
+    return LOCUS_OK;
+}
+
+enum locus_status locus_output_commit(struct locus_output_file *output, locus_error *error)
+{
+    int failed = fflush(output->stream) ? errno : 0;
+    if (!failed && output->temporary && fsync(fileno(output->stream))) failed = errno;
+    if (fclose(output->stream) && !failed) failed = errno;
+    output->stream = NULL;
+    if (!failed && output->temporary && rename(output->temporary, output->target)) failed = errno;
+    enum locus_status status = LOCUS_OK;
+    if (failed) {
+        if (output->temporary) unlink(output->temporary);
+        status = fail_write(output, failed, error);
+    }
+    release(output);
+    return status;
+}
+
+void locus_output_abort(struct locus_output_file *output)
+{
+    if (output->stream) fclose(output->stream);
+    if (output->temporary) unlink(output->temporary);
+    release(output);
+}
+
+enum locus_status locus_output_save(const char *path, const void *bytes, size_t n_bytes,
+                                    locus_error *error)
+{
+    struct locus_output_file output;
+    enum locus_status status = locus_output_begin(&output, path, error);
+    if (status) return status;
+    status = locus_output_write(&output, bytes, n_bytes, error);
+    if (!status) return locus_output_commit(&output, error);
+    locus_output_abort(&output);
+    return status;
+}
+
+enum locus_status locus_output_check(const char *path, locus_error *error)
+{
+    struct place place;
+    bool found = find_place(&place, path);
+    if (found && place.is_file) {
+        struct locus_output_file output;
+        free(place.target);
+        enum locus_status status = locus_output_begin(&output, path, error);
+        if (!status) locus_output_abort(&output);
+        return status;
+    }
+    if (found && descriptor_of(place.target) < 0) found = access(place.target, W_OK) == 0;
+    int reason = errno;
+    free(place.target);
+    return found ? LOCUS_OK : fail_open(&place, path, reason, error);
+}
+
+enum locus_status locus_output_append(const char *path, int *descriptor, bool *is_file,
+                                      locus_error *error)
+{
+    struct place place;
+    *descriptor = -1;
+    if (find_place(&place, path))
+        *descriptor = place.is_file
+                          ? open(place.target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
+                          : open_stream(place.target);
+    int reason = errno;
+    free(place.target);
+    *is_file = place.is_file;
+    return *descriptor >= 0 ? LOCUS_OK : fail_open(&place, path, reason, error);
+}

@@ -1,0 +1,49 @@
+/* Files in the writing. A file appears whole or not at all: what is written is a temporary file in
+ * the same folder, which takes the file's name at the end. The file keeps its mode, and its owner
+ * where that can be; a link is followed, and what it leads to is written.
+ *
+ * What is no file is written as it stands, never replaced: a device, a FIFO, a descriptor
+ * ("/dev/stdout", "/dev/fd/N"), and standard output, which is also called "-".
+ */
+#ifndef LOCUS_BASE_OUTPUT_H
+#define LOCUS_BASE_OUTPUT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+struct locus_output_file {
+    FILE *stream;
+    char *path;      /* as it was given, for messages */
+    char *target;    /* where its links lead */
+    char *temporary; /* NULL: nothing to rename, nor to remove */
+};
+
+/* begin refuses what can't be written: a folder, a read-only file, a FIFO that nobody reads. commit
+ * flushes and renames; abort leaves all as it was, after any failure or instead of commit. Both
+ * release; abort after commit does nothing. */
+enum locus_status locus_output_begin(struct locus_output_file *output, const char *path,
+                                     locus_error *error);
+enum locus_status locus_output_write(struct locus_output_file *output, const void *bytes,
+                                     size_t n_bytes, locus_error *error);
+enum locus_status locus_output_commit(struct locus_output_file *output, locus_error *error);
+void locus_output_abort(struct locus_output_file *output);
+
+/* A whole file at once. */
+enum locus_status locus_output_save(const char *path, const void *bytes, size_t n_bytes,
+                                    locus_error *error);
+
+/* Whether there can be a begin at that path, before the work. Nothing is left there, and the reader
+ * of a FIFO sees nothing of it. */
+enum locus_status locus_output_check(const char *path, locus_error *error);
+
+/* For a file that grows in place: *descriptor appends to what is at the path, created where it is
+ * missing; what is no file is opened as above. */
+enum locus_status locus_output_append(const char *path, int *descriptor, bool *is_file,
+                                      locus_error *error);
+
+/* Whether the path is one of standard output's: "-", "/dev/stdout", "/dev/fd/1". */
+bool locus_output_is_stdout(const char *path);
+
+#endif

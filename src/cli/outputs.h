@@ -1,0 +1,26 @@
+/* What commands write beside, or in place of, their results: files, and standard output ("-"). */
+#ifndef LOCUS_CLI_OUTPUTS_H
+#define LOCUS_CLI_OUTPUTS_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+/* An output as it was asked for. */
+struct locus_output_request {
+    const char *option; /* "--csv" */
+    const char *path;   /* NULL: not asked for */
+    bool binary;        /* nothing for a terminal */
+};
+
+/* Whether one of them is standard output, which then carries nothing else: *taken. Two are refused,
+ * and what is binary where standard output is a terminal. Returns -1 to go on, or the exit status.
+ */
+int locus_outputs_stdout(const char *command, const struct locus_output_request *requests,
+                         int n_requests, bool *taken);
+
+/* The exit status of a command that failed so, after a line that says it; without one where a
+ * signal, or who read standard output, ended the writing. */
+int locus_output_failed(const locus_error *error);
+
+#endif
