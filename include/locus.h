@@ -175,7 +175,9 @@ LOCUS_API locus_session *locus_session_create(const locus_model *model,
 LOCUS_API void locus_session_free(locus_session *session);
 
 /* Appends n >= 1 tokens. The logits of the last n_rows of them (0 <= n_rows <= n) go to
- * logits[n_rows, n_vocab], NULL if n_rows is 0. A failure leaves the session as it was. */
+ * logits[n_rows, n_vocab], NULL if n_rows is 0. A failure leaves the session as it was.
+ * LOCUS_ERROR_NUMERIC: cache_type F16 can't hold a key or value; of more than n_batch tokens under
+ * a policy that holds only what is in sight, the batches before that one may then stay. */
 LOCUS_API enum locus_status locus_session_eval(locus_session *session, const int32_t *tokens, int n,
                                                float *logits, int n_rows, locus_error *error);
 

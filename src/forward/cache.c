@@ -1,6 +1,9 @@
 /* The KV cache: see cache.h. */
 #include "forward/cache.h"
 
+#include <math.h>
+#include <stdatomic.h>
+
 #include "base/buffer.h"
 #include "kernels/transpose.h"
 
@@ -96,10 +99,52 @@ static float quantize_short(int8_t q[LOCUS_BLOCK], const float *x, int n)
     return scale;
 }
 
+/* Whether a finite value became infinite as a half. */
+static bool overflows(const uint16_t *halves, const float *x, int n)
+{
+    const uint16_t infinity = 0x7C00, magnitude = 0x7FFF;
+    uint16_t largest = 0;
+    for (int i = 0; i < n; i++) {
+        const uint16_t one = halves[i] & magnitude;
+        largest = one > largest ? one : largest;
+    }
+    if (largest < infinity) return false;
+    for (int i = 0; i < n; i++)
+        if ((halves[i] & magnitude) == infinity && isfinite(x[i])) return true;
+    return false;
+}
+
+/* The lowest slot, and the lowest layer there: those below it hold true keys, whatever the threads
+ * and the chunks were. */
+static void note_overflow(struct locus_cache *cache, int layer, int slot)
+{
+    const int64_t place = (int64_t)slot * cache->n_layer + layer + 1; /* 0: none */
+    int64_t lowest = atomic_load(&cache->overflow);
+    while ((lowest == 0 || place < lowest) &&
+           !atomic_compare_exchange_weak(&cache->overflow, &lowest, place))
+        continue;
+}
+
+bool locus_cache_overflow(struct locus_cache *cache, int *layer, int *slot)
+{
+    const int64_t place = atomic_exchange(&cache->overflow, 0);
+    if (place == 0) return false;
+    *slot = (int)((place - 1) / cache->n_layer);
+    *layer = (int)((place - 1) % cache->n_layer);
+    return true;
+}
+
+bool locus_cache_overflows(const struct locus_cache *cache)
+{
+    return atomic_load(&cache->overflow) != 0;
+}
+
 enum { PART = 64 }; /* dimensions of a key that are converted at a time */
 
-static void put_key(const struct locus_cache *cache, unsigned char *panel, int lane, const float *k)
+/* Both return false for what the format can't hold. */
+static bool put_key(const struct locus_cache *cache, unsigned char *panel, int lane, const float *k)
 {
+    bool fits = true;
     const int head_dim = cache->head_dim;
     float *floats = (float *)(void *)panel;
     uint16_t *halves = (uint16_t *)(void *)panel;
@@ -111,6 +156,7 @@ static void put_key(const struct locus_cache *cache, unsigned char *panel, int l
             uint16_t part[PART];
             const int n = head_dim - first < PART ? head_dim - first : PART;
             cache->kernels->to_halves(part, k + first, n);
+            fits &= !overflows(part, k + first, n);
             for (int d = 0; d < n; d++)
                 halves[(first + d) * LOCUS_KEY_PANEL + lane] = part[d];
         }
@@ -126,18 +172,20 @@ static void put_key(const struct locus_cache *cache, unsigned char *panel, int l
                 out[(first + d) * LOCUS_KEY_PANEL + lane] = q[d];
         }
     }
+    return fits;
 }
 
-static void put_row(const struct locus_cache *cache, unsigned char *row, const float *v)
+static bool put_row(const struct locus_cache *cache, unsigned char *row, const float *v)
 {
     const int head_dim = cache->head_dim;
     float *floats = (float *)(void *)row;
     uint16_t *halves = (uint16_t *)(void *)row;
     if (cache->format == LOCUS_FORMAT_F32)
         memcpy(row, v, (size_t)head_dim * sizeof *v);
-    else if (cache->format == LOCUS_FORMAT_F16)
+    else if (cache->format == LOCUS_FORMAT_F16) {
         cache->kernels->to_halves(halves, v, head_dim);
-    else {
+        return !overflows(halves, v, head_dim);
+    } else {
         int n_blocks = locus_cache_blocks(head_dim);
         int8_t *out = (int8_t *)(floats + n_blocks);
         for (int b = 0; b < n_blocks; b++) {
@@ -148,6 +196,7 @@ static void put_row(const struct locus_cache *cache, unsigned char *row, const f
             memcpy(out + first, q, (size_t)n);
         }
     }
+    return true;
 }
 
 void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store, int layer,
@@ -157,21 +206,22 @@ void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store,
     for (int head = 0; head < cache->n_head_kv; head++) {
         unsigned char *block = cache->keys[store] + key_offset(cache, layer, head, slot);
         const float *key = keys + (size_t)head * (size_t)cache->head_dim;
-        if (cache->key_rows)
-            put_row(cache, block + row * cache->value_row_bytes, key);
-        else
-            put_key(cache, block + panel * cache->key_panel_bytes, slot % LOCUS_KEY_PANEL, key);
+        bool fits = cache->key_rows ? put_row(cache, block + row * cache->value_row_bytes, key)
+                                    : put_key(cache, block + panel * cache->key_panel_bytes,
+                                              slot % LOCUS_KEY_PANEL, key);
+        if (!fits) note_overflow(cache, layer, slot);
     }
 }
 
 void locus_cache_put_values(struct locus_cache *cache, int layer, int slot, const float *values)
 {
     const size_t row = (size_t)(slot % LOCUS_KEY_BLOCK);
-    for (int head = 0; head < cache->n_head_kv; head++)
-        put_row(cache,
-                cache->values + value_offset(cache, layer, head, slot) +
-                    row * cache->value_row_bytes,
-                values + (size_t)head * (size_t)cache->head_dim);
+    for (int head = 0; head < cache->n_head_kv; head++) {
+        unsigned char *block = cache->values + value_offset(cache, layer, head, slot);
+        if (!put_row(cache, block + row * cache->value_row_bytes,
+                     values + (size_t)head * (size_t)cache->head_dim))
+            note_overflow(cache, layer, slot);
+    }
 }
 
 static void get_row(const struct locus_cache *cache, const unsigned char *row, float *out)

@@ -29,8 +29,9 @@ struct locus_cache {
     int n_pinned, n_blocks;
     bool key_rows;                           /* keys are rows, not panels; none are far then */
     size_t key_panel_bytes, value_row_bytes; /* of 16 keys; of a value */
-    unsigned char *keys[2]; /* [n_layer][n_head_kv][n_blocks * 4] panels; far ones may be NULL */
-    unsigned char *values;  /* [n_layer][n_head_kv][n_blocks * 64] rows */
+    unsigned char *keys[2];   /* [n_layer][n_head_kv][n_blocks * 4] panels; far ones may be NULL */
+    unsigned char *values;    /* [n_layer][n_head_kv][n_blocks * 64] rows */
+    _Atomic int64_t overflow; /* see locus_cache_overflow */
 };
 
 /* Blocks that hold n slots, from a block's first on. */
@@ -44,10 +45,18 @@ static inline int locus_cache_n_blocks(int n)
 enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error);
 void locus_cache_free(struct locus_cache *cache);
 
-/* Stores one token's keys, rows [n_head_kv, head_dim], in a slot of a layer; or its values. */
+/* Stores one token's keys, rows [n_head_kv, head_dim], in a slot of a layer; or its values. What
+ * the format can't hold is noted. */
 void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store, int layer,
                           int slot, const float *keys);
 void locus_cache_put_values(struct locus_cache *cache, int layer, int slot, const float *values);
+
+/* Where a finite key or value first became an infinite half: true, with the lowest slot that has
+ * one and the lowest layer there, of what was stored since the last call. Threads may store while
+ * it is not called. */
+bool locus_cache_overflow(struct locus_cache *cache, int *layer, int *slot);
+/* The same, and nothing forgotten. */
+bool locus_cache_overflows(const struct locus_cache *cache);
 
 /* With key_rows: the keys of slots [first, end) of one block of a layer, as the cache's type has
  * them, out[end - first, n_head_kv, head_dim]. */

@@ -299,8 +299,10 @@ static void worker(void *context, int thread, int n_threads)
     embed(&pass);
     for (int layer = 0; layer < config->n_layer; layer++)
         run_layer(&pass, layer);
-    logits(&pass);
-    score(&pass);
+    if (!locus_cache_overflows(&pass.session->cache)) { /* else the caller refuses the chunk */
+        logits(&pass);
+        score(&pass);
+    }
     await_all(&pass); /* or the region's own, slower end would */
 }
 

@@ -319,14 +319,26 @@ static enum locus_status check_eval(const struct locus_session *session, const i
     return LOCUS_OK;
 }
 
-/* One chunk; whoever calls it has checked that there is room. */
-static void forward(struct locus_session *session, const int32_t *tokens, int n,
-                    const struct locus_wanted *wanted)
+/* One chunk; whoever calls it has checked that there is room. Keys or values that the cache can't
+ * hold are refused, and the session goes back to n_before tokens; to those before the chunk where
+ * the keys of so few are no longer held. */
+static enum locus_status forward(struct locus_session *session, const int32_t *tokens, int n,
+                                 const struct locus_wanted *wanted, int n_before,
+                                 locus_error *error)
 {
+    int layer, slot;
     locus_forward(session, tokens, n, wanted);
-    session->length += n;
-    int first_held = locus_cache_first_held(&session->cache, session->length - 1);
+    int first_held = locus_cache_first_held(&session->cache, session->length + n - 1);
     session->first_held = max_int(session->first_held, first_held);
+    if (locus_cache_overflow(&session->cache, &layer, &slot)) {
+        locus_session_rewind(session, n_before, NULL);
+        return locus_fail(error, LOCUS_ERROR_NUMERIC,
+                          "position %d, layer %d: a key or value is past 65504, the most that "
+                          "cache type f16 holds; expected cache type f32 or q8_0 (--cache-type)",
+                          session->first_position + slot, layer);
+    }
+    session->length += n;
+    return LOCUS_OK;
 }
 
 enum locus_status locus_session_eval(locus_session *session, const int32_t *tokens, int n,
@@ -335,13 +347,15 @@ enum locus_status locus_session_eval(locus_session *session, const int32_t *toke
     enum locus_status status = check_eval(session, tokens, n, logits, n_rows, error);
     if (status) return status;
     const size_t n_vocab = (size_t)session->model->config.n_vocab;
+    const int n_before = session->length;
     for (int done = 0; done < n;) {
         int chunk = n - done < session->n_batch ? n - done : session->n_batch;
         int after = n - done - chunk; /* tokens of later chunks */
         int rows = n_rows > after ? n_rows - after : 0;
         if (rows > chunk) rows = chunk;
         const struct locus_wanted wanted = {.logits = logits, .n_rows = rows, .last = after == 0};
-        forward(session, tokens + done, chunk, &wanted);
+        if ((status = forward(session, tokens + done, chunk, &wanted, n_before, error)))
+            return status;
         if (logits) logits += (size_t)rows * n_vocab;
         done += chunk;
     }
@@ -361,6 +375,7 @@ enum locus_status locus_session_score(struct locus_session *session, const int32
     if (!session->score_logits)
         session->score_logits = locus_aligned_zalloc(LOCUS_SCORE_ROWS, row_bytes);
     if (!session->score_logits) return locus_fail_memory(error, LOCUS_SCORE_ROWS * row_bytes);
+    const int n_before = session->length;
     for (int done = 0, chunk; done < n; done += chunk) {
         chunk = n - done < session->n_batch ? n - done : session->n_batch;
         struct locus_wanted wanted = {.targets = targets + done, .nll = nll + done};
@@ -368,7 +383,8 @@ enum locus_status locus_session_score(struct locus_session *session, const int32
             nll[done + i] = 0;
             if (targets[done + i] >= 0) session->scored[wanted.n_scored++] = i;
         }
-        forward(session, tokens + done, chunk, &wanted);
+        if ((status = forward(session, tokens + done, chunk, &wanted, n_before, error)))
+            return status;
     }
     return LOCUS_OK;
 }
