@@ -8,6 +8,7 @@
 #include "cli/generate.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 #include "cli/prompt.h"
 #include "cli/session_options.h"
 #include "cli/talk.h"
+#include "model/finite.h"
 #include "tokenizer/tokenizer.h"
 
 static bool fail(struct locus_generate *run, const locus_error *error)
@@ -175,13 +177,25 @@ static bool evaluate_prompt(struct locus_generate *run)
     return true;
 }
 
+/* No token could be drawn: where the logits are at fault, the weights may say why. */
+static bool fail_drawing(struct locus_generate *run, locus_error *error)
+{
+    const float *logits = locus_session_logits(run->session);
+    const int n_vocab = locus_model_info_get(run->model).n_vocab;
+    int i = 0;
+    while (i < n_vocab && !isnan(logits[i]))
+        i++;
+    if (i < n_vocab) locus_fail_numeric(run->model, error, "%s", error->message);
+    return fail(run, error);
+}
+
 /* Samples a token and writes what it says. */
 static bool next_token(struct locus_generate *run, int32_t *token)
 {
     locus_error error;
     int32_t previous = *token;
     *token = locus_sampler_next(run->sampler, locus_session_logits(run->session), &error);
-    if (*token < 0) return fail(run, &error);
+    if (*token < 0) return fail_drawing(run, &error);
     locus_buffer_append(&run->tokens, token, sizeof *token);
     if (run->tokens.failed) {
         run->status = locus_talk_error("out of memory for the tokens");

@@ -8,15 +8,17 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/model_file.h"
 #include "cli/talk.h"
 #include "forward/session.h"
+#include "model/finite.h"
 #include "tokenizer/tokenizer.h"
 
 struct inspect_options {
     struct locus_common common; /* first, as in every command */
-    bool tensors, json;
+    bool tensors, check, json;
 };
 
 struct inspection {
@@ -52,6 +54,18 @@ static int resolve_position(struct inspection *inspection)
     return inspection->position.failed ? locus_talk_error("out of memory for the position") : -1;
 }
 
+/* --check: every value of every tensor is to be a number. */
+static int check_values(const struct inspection *inspection)
+{
+    struct locus_odd_value odd;
+    locus_interrupt_watch();
+    if (locus_checkpoint_find_odd(inspection->checkpoint, locus_interrupted, &odd))
+        return locus_talk_error(
+            "%s: %s holds %f in row %" PRId64 ", column %" PRId64 ", expected numbers",
+            inspection->path, odd.tensor, (double)odd.value, odd.row, odd.column);
+    return locus_interrupted() ? LOCUS_EXIT_INTERRUPTED : -1;
+}
+
 static int look(struct inspection *inspection)
 {
     int status = LOCUS_EXIT_FAILED;
@@ -70,7 +84,9 @@ static int look(struct inspection *inspection)
     if (inspection->tokenizer)
         locus_model_file_note(inspection->path, locus_tokenizer_assumed(inspection->tokenizer),
                               inspection->options->common.quiet);
-    return resolve_position(inspection);
+    if ((status = resolve_position(inspection)) < 0 && inspection->options->check)
+        status = check_values(inspection);
+    return status;
 }
 
 static int64_t n_values(const struct locus_tensor *tensor)
@@ -131,6 +147,17 @@ static void append_token(struct locus_buffer *out, const char *label, int32_t to
     locus_buffer_printf(out, token < 0 ? ", %s none" : ", %s %d", label, (int)token);
 }
 
+static void describe_check(const struct inspection *inspection, struct locus_buffer *out)
+{
+    const size_t n_tensors = locus_checkpoint_n_tensors(inspection->checkpoint);
+    int64_t sum = 0;
+    char number[32];
+    for (size_t i = 0; i < n_tensors; i++)
+        sum += n_values(locus_checkpoint_tensor_at(inspection->checkpoint, i));
+    locus_buffer_printf(out, "checked          all %s values of %zu tensors are numbers\n",
+                        with_commas(sum, number), n_tensors);
+}
+
 static void describe_file(const struct inspection *inspection, struct locus_buffer *out)
 {
     const locus_model_info *info = &inspection->info;
@@ -156,6 +183,7 @@ static void describe_file(const struct inspection *inspection, struct locus_buff
         locus_buffer_printf(out, "%-16s %s: %" PRId64 " tensors, %s values, %s bytes\n",
                             i ? "" : "types", sums[i].name, sums[i].tensors,
                             with_commas(sums[i].values, number), with_commas(sums[i].bytes, bytes));
+    if (inspection->options->check) describe_check(inspection, out);
 }
 
 /* The layers that see less than all, and how much. */
@@ -348,6 +376,7 @@ static int print_json(const struct inspection *inspection)
                     inspection->tokenizer ? locus_tokenizer_kind(inspection->tokenizer) : "none");
     locus_json_int(&json, "trained_length", info->trained_length);
     locus_json_text(&json, "position", inspection->position.bytes);
+    if (inspection->options->check) locus_json_bool(&json, "finite", true);
     if (inspection->options->tensors) add_tensors(&json, inspection);
     locus_json_close(&json, '}');
     locus_buffer_append(&out, "\n", 1);
@@ -375,6 +404,10 @@ static const struct locus_option table[] = {
      .type = LOCUS_OPTION_FLAG,
      .offset = offsetof(struct inspect_options, tensors),
      .help = "list every tensor: type, shape [rows, cols], bytes"},
+    {.name = "check",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = offsetof(struct inspect_options, check),
+     .help = "read every tensor, and fail if a value is not a number or infinite"},
     {.name = "json",
      .type = LOCUS_OPTION_FLAG,
      .offset = offsetof(struct inspect_options, json),

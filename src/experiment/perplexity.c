@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "forward/session.h"
+#include "model/finite.h"
 
 enum locus_status locus_losses_init(struct locus_losses *losses, const struct locus_plan *plan,
                                     const struct locus_corpus *corpus, locus_error *error)
@@ -133,10 +134,11 @@ static enum locus_status check_losses(const struct run *run, struct locus_docume
             run->reference ? run->divergence->predictions[index + i].reference_nll : 0;
         const float nll = isfinite(run->nll[i]) ? theirs : run->nll[i];
         if (!isfinite(nll))
-            return locus_fail(error, LOCUS_ERROR_NUMERIC,
-                              "the loss of token %d, at position %d of its window, is %s%s",
-                              index + i, i + 1, isnan(nll) ? "not a number" : "infinite",
-                              isfinite(run->nll[i]) ? " under the reference" : "");
+            return locus_fail_numeric(
+                (isfinite(run->nll[i]) ? run->reference : run->session)->model, error,
+                "the loss of token %d, at position %d of its window, is %s%s", index + i, i + 1,
+                isnan(nll) ? "not a number" : "infinite",
+                isfinite(run->nll[i]) ? " under the reference" : "");
     }
     return LOCUS_OK;
 }

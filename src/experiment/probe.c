@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "forward/session.h"
+#include "model/finite.h"
 
 static enum locus_status open_probe(struct locus_scheme_probe *probe, const char *spec,
                                     locus_error *error)
@@ -70,6 +71,15 @@ static enum locus_status check_layer(const struct locus_scheme_probe *probe, int
                       n_layer - 1);
 }
 
+/* Refuses what came out as no number: a picture would hide it. */
+static enum locus_status check_number(const struct locus_scheme_probe *probe, double value,
+                                      locus_error *error)
+{
+    if (isfinite(value)) return LOCUS_OK;
+    return locus_fail_numeric(probe->model, error, "position %s gives %f, expected numbers",
+                              probe->position.spec.scheme->name, value);
+}
+
 /* ---- table -------------------------------------------------------------------------------- */
 
 /* rows[length, n_embd]: the tokens' embeddings, as the forward pass has them before the scheme adds
@@ -115,6 +125,8 @@ enum locus_status locus_probe_table(const struct locus_scheme_probe *probe, cons
                              row_floats ? kept + row_floats : NULL);
         for (size_t i = 0; i < n * n_embd; i++)
             table[i] -= before[i];
+        for (size_t i = 0; i < n * n_embd && !status; i++)
+            status = check_number(probe, (double)table[i], error);
     }
     free(before);
     free(kept);
@@ -171,6 +183,8 @@ enum locus_status locus_probe_bias(const struct locus_scheme_probe *probe, int l
             for (size_t distance = 0; distance < n; distance++)
                 bias[(size_t)head * n + distance] = scores[n - 1 - distance];
         }
+        for (size_t i = 0; i < (size_t)config->n_head * n && !status; i++)
+            status = check_number(probe, (double)bias[i], error);
     }
     free(q);
     free(scores);
@@ -262,7 +276,9 @@ enum locus_status locus_probe_rotation(const struct locus_scheme_probe *probe, i
         status = locus_fail_memory(error, head_dim * q_width * sizeof *q);
     } else {
         compare_rotations(probe, layer, head, q, k, positions, products);
-        if (is_flat(products, probe->length))
+        for (int i = 0; i < probe->length && !status; i++)
+            status = check_number(probe, products[i], error);
+        if (!status && is_flat(products, probe->length))
             status = refuse(probe, "leaves q.k the same at every distance", error);
     }
     free(q);

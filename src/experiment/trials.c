@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "experiment/tasks.h"
+#include "model/finite.h"
 #include "sample/stages.h"
 
 /* A trial's tokens: those from `first` on hold the answer. */
@@ -121,6 +122,18 @@ enum locus_status locus_trials_tokens(const struct locus_trials *trials,
     return LOCUS_OK;
 }
 
+/* Logits [n_rows, n_vocab] that are no numbers answer nothing. */
+static enum locus_status check_logits(const locus_model *model, const float *logits, int n_rows,
+                                      locus_error *error)
+{
+    const locus_model_info info = locus_model_info_get(model);
+    for (size_t i = 0; i < (size_t)n_rows * (size_t)info.n_vocab; i++)
+        if (isnan(logits[i]))
+            return locus_fail_numeric(model, error, "the logit of token %d is not a number",
+                                      (int)(i % (size_t)info.n_vocab));
+    return LOCUS_OK;
+}
+
 /* Whether greedy decoding gives the answer: as every token is compared, feeding the right one finds
  * the same. What the session holds of `before` is kept as far as the texts agree. */
 static enum locus_status run_trial(const struct trial *trial, const struct trial *before,
@@ -142,6 +155,7 @@ static enum locus_status run_trial(const struct trial *trial, const struct trial
     if (!status)
         status = locus_session_eval(session, trial->tokens + kept, trial->n - 1 - kept, logits,
                                     n_rows, error);
+    if (!status) status = check_logits(model, logits, n_rows, error);
     *right = !status;
     for (int i = 0; i < n_rows && *right; i++)
         *right = locus_likeliest(logits + (size_t)i * (size_t)info.n_vocab, info.n_tokens) ==

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/threads.h"
 #include "kernels/math.h"
+#include "model/finite.h"
 
 enum { DEFAULT_BATCH = 512 };
 
@@ -423,6 +424,11 @@ enum locus_status locus_session_probe(struct locus_session *session, const int32
     status = locus_session_eval(session, tokens, n, NULL, 0, error);
     session->probe.weights = NULL;
     softmax_rows(weights, n);
+    for (size_t i = 0; i < (size_t)n * (size_t)n && !status; i++)
+        if (isnan(weights[i]))
+            status = locus_fail_numeric(session->model, error,
+                                        "attention weights at position %d are no numbers",
+                                        (int)(i / (size_t)n));
     return status;
 }
 
