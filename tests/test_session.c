@@ -2,6 +2,7 @@
  * every golden model, cache and weight type; and what a session refuses.
  */
 #include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -388,6 +389,151 @@ START_TEST(failed_calls_leave_the_session_as_it_was)
 }
 END_TEST
 
+/* ---- what a cache type can't hold ---------------------------------------------------------- */
+
+/* The text on a model whose keys of the second layer are so many times as large. */
+static struct text open_loud(float times)
+{
+    int rows, cols;
+    struct variant *variant = variant_begin(NULL);
+    float *values = variant_floats(variant, "blk.1.attn_k.weight", &rows, &cols);
+    for (int i = 0; i < rows * cols; i++)
+        values[i] *= times;
+    variant_drop(variant, "blk.1.attn_k.weight");
+    variant_add(variant, "blk.1.attn_k.weight", LOCUS_F32, rows, cols, values);
+    free(values);
+    return open_text(variant_finish(variant));
+}
+
+/* The position at which a run token by token is refused, or -1. */
+static int find_refusal(const struct text *text, locus_session_params params)
+{
+    locus_session *session = open_session(text, params);
+    int at = 0;
+    while (at < text->n && !locus_session_eval(session, text->tokens + at, 1, NULL, 0, NULL))
+        at++;
+    locus_session_free(session);
+    return at < text->n ? at : -1;
+}
+
+/* A text of which the loudest keys alone don't fit an F16 cache under that attention: those at
+ * *position. */
+static struct text open_too_loud(const char *attention, int *position)
+{
+    for (float times = 1e4f;; times *= 1.05f) {
+        struct text text = open_loud(times);
+        locus_session_params params = {
+            .n_context = text.n, .cache_type = LOCUS_CACHE_F16, .attention = attention};
+        *position = find_refusal(&text, params);
+        if (*position >= 0) return text;
+        locus_model_free(text.model);
+    }
+}
+
+START_TEST(keys_past_the_range_of_halves_are_refused)
+{
+    int position;
+    char says[128];
+    struct text text = open_too_loud(NULL, &position);
+    ck_assert_int_gt(position, 8);
+    snprintf(says, sizeof says, "position %d, layer 1: a key or value is past 65504", position);
+    float *wanted = new_rows(&text), *rows = new_rows(&text);
+    const int batches[] = {512, 1, 7}, threads[] = {1, 3, 2};
+    for (int i = 0; i < 3; i++) {
+        locus_session_params params = {.n_context = text.n,
+                                       .cache_type = LOCUS_CACHE_F16,
+                                       .n_batch = batches[i],
+                                       .n_threads = threads[i]};
+        locus_session *session = open_session(&text, params);
+        refuse_eval(session, text.tokens, text.n, wanted, 1, says);
+        eval(session, &text, 0, 5, 5, wanted);
+        refuse_eval(session, text.tokens + 5, text.n - 5, NULL, 0, says);
+        refuse_eval(session, text.tokens + 5, text.n - 5, NULL, 0, "--cache-type");
+        ck_assert(!memcmp(locus_session_logits(session), wanted + 4 * text.n_vocab,
+                          rows_bytes(&text, 1)));
+        eval(session, &text, 5, position, 3, wanted);
+        float nll = -1;
+        ck_assert_int_eq(
+            locus_session_score(session, text.tokens + position, 1, text.tokens, &nll, NULL),
+            LOCUS_ERROR_NUMERIC);
+        ck_assert(nll <= 0 && locus_session_length(session) == position);
+        locus_session_free(session);
+        params.n_batch = 0;
+        session = open_session(&text, params);
+        eval(session, &text, 0, position, position, rows);
+        ck_assert(!memcmp(rows, wanted, rows_bytes(&text, position)));
+        locus_session_free(session);
+    }
+    free(wanted);
+    free(rows);
+    locus_model_free(text.model);
+}
+END_TEST
+
+START_TEST(other_cache_types_hold_what_halves_do_not)
+{
+    int position;
+    struct text text = open_too_loud(NULL, &position);
+    const enum locus_cache_type fit[] = {LOCUS_CACHE_F32, LOCUS_CACHE_Q8_0};
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(
+            find_refusal(&text, (locus_session_params){.n_context = text.n, .cache_type = fit[i]}),
+            -1);
+    /* Keys that the scheme rotates anew for each query, and those stored a second time, too. */
+    locus_session_params params = {.n_context = text.n, .cache_type = LOCUS_CACHE_F16};
+    params.position = "dynamic-ntk:length=row,trained=16";
+    ck_assert_int_ge(find_refusal(&text, params), 0);
+    params.position = NULL;
+    params.attention = "self-extend:group=2,window=16";
+    ck_assert_int_ge(find_refusal(&text, params), 0);
+    locus_model_free(text.model);
+}
+END_TEST
+
+/* Where keys are dropped, the batches before the refused one may stay: what is held is true. */
+START_TEST(a_refusal_under_a_window_leaves_a_session_that_goes_on)
+{
+    int position;
+    const char *attention = "window:size=4";
+    struct text text = open_too_loud(attention, &position);
+    locus_session_params params = {
+        .n_context = text.n, .cache_type = LOCUS_CACHE_F16, .attention = attention, .n_batch = 4};
+    ck_assert_int_gt(position, 8);
+    float *wanted = new_rows(&text), *rows = new_rows(&text);
+    locus_session *session = open_session(&text, params);
+    eval(session, &text, 0, position, 4, wanted);
+    locus_session_free(session);
+    session = open_session(&text, params);
+    eval(session, &text, 0, 2, 2, rows);
+    ck_assert_int_eq(locus_session_eval(session, text.tokens + 2, text.n - 2, NULL, 0, NULL),
+                     LOCUS_ERROR_NUMERIC);
+    const int held = locus_session_length(session);
+    ck_assert(held == 2 || (held <= position && held > position - 4));
+    eval(session, &text, held, position, 1, rows);
+    ck_assert(!memcmp(rows + (size_t)held * (size_t)text.n_vocab,
+                      wanted + (size_t)held * (size_t)text.n_vocab,
+                      rows_bytes(&text, position - held)));
+    locus_session_free(session);
+    free(wanted);
+    free(rows);
+    locus_model_free(text.model);
+}
+END_TEST
+
+/* Keys that are no numbers to begin with are not the cache's fault. */
+START_TEST(odd_keys_are_not_blamed_on_the_cache)
+{
+    const float odd[] = {NAN, INFINITY};
+    for (int i = 0; i < 2; i++) {
+        struct text text = open_loud(odd[i]);
+        ck_assert_int_eq(find_refusal(&text, (locus_session_params){.n_context = text.n,
+                                                                    .cache_type = LOCUS_CACHE_F16}),
+                         -1);
+        locus_model_free(text.model);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("session");
@@ -399,6 +545,10 @@ int main(void)
     tcase_add_test(tests, senseless_parameters_are_refused);
     tcase_add_test(tests, context_past_a_table_is_refused_or_cut);
     tcase_add_test(tests, failed_calls_leave_the_session_as_it_was);
+    tcase_add_test(tests, keys_past_the_range_of_halves_are_refused);
+    tcase_add_test(tests, other_cache_types_hold_what_halves_do_not);
+    tcase_add_test(tests, a_refusal_under_a_window_leaves_a_session_that_goes_on);
+    tcase_add_test(tests, odd_keys_are_not_blamed_on_the_cache);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }
