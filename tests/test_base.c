@@ -1,5 +1,5 @@
 /* The base room: errors cut on a character, buffers that grow, blocks that are aligned, files that
- * appear whole or not at all, work dealt out whole.
+ * are mapped, work dealt out whole.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 #include "base/cgroup.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/output.h"
 #include "base/tensor_type.h"
 #include "base/threads.h"
 #include "testing.h"
@@ -93,37 +92,16 @@ END_TEST
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-START_TEST(output_appears_whole)
+START_TEST(file_is_mapped_whole)
 {
     const char *path = testing_temporary("x.txt");
-    struct locus_output_file output;
-    umask(027);
-    ck_assert_int_eq(locus_output_begin(&output, path, NULL), LOCUS_OK);
-    ck_assert_int_eq(locus_output_write(&output, "text", 4, NULL), LOCUS_OK);
-    struct stat info;
-    ck_assert_int_ne(stat(path, &info), 0); /* not yet */
-    ck_assert_int_eq(locus_output_commit(&output, NULL), LOCUS_OK);
-    locus_output_abort(&output); /* after commit does nothing */
-    ck_assert_int_eq(stat(path, &info), 0);
-    ck_assert_uint_eq(info.st_mode & 0777, 0640);
+    testing_write(path, "text", 4);
     struct locus_mapped_file file;
     ck_assert_int_eq(locus_file_map(&file, path, NULL), LOCUS_OK);
     ck_assert(file.size == 4 && !memcmp(file.bytes, "text", 4));
     locus_file_drop(&file, 0, 4);
     ck_assert(!memcmp(file.bytes, "text", 4));
     locus_file_unmap(&file);
-    ck_assert_int_eq(testing_count_files(path), 1);
-}
-END_TEST
-
-START_TEST(aborted_output_leaves_nothing)
-{
-    const char *path = testing_temporary("x.txt");
-    struct locus_output_file output;
-    ck_assert_int_eq(locus_output_begin(&output, path, NULL), LOCUS_OK);
-    ck_assert_int_eq(locus_output_write(&output, "text", 4, NULL), LOCUS_OK);
-    locus_output_abort(&output);
-    ck_assert_int_eq(testing_count_files(path), 0);
 }
 END_TEST
 
@@ -264,8 +242,7 @@ int main(void)
     tcase_add_test(tests, blocks_are_aligned_and_zero);
     tcase_add_test(tests, sizes_that_overflow_are_no_block);
     tcase_add_test(tests, buffer_grows_and_remembers_a_failure);
-    tcase_add_test(tests, output_appears_whole);
-    tcase_add_test(tests, aborted_output_leaves_nothing);
+    tcase_add_test(tests, file_is_mapped_whole);
     tcase_add_test(tests, empty_file_maps_to_nothing);
     tcase_add_test(tests, shares_are_all_the_work_once);
     tcase_add_test(tests, quota_is_the_least_of_a_group_and_those_above);

@@ -98,11 +98,20 @@ static bool find_place(struct place *place, const char *path)
     return true;
 }
 
+/* Whether the descriptor is open for writing; false with errno set. */
+static bool is_writable(int descriptor)
+{
+    int flags = fcntl(descriptor, F_GETFL);
+    if (flags >= 0 && (flags & O_ACCMODE) == O_RDONLY) errno = EBADF;
+    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
 /* What is no file, opened for writing; -1 with errno set. A FIFO is opened only if somebody reads
  * it: to wait for one could be for ever. */
 static int open_stream(const char *target)
 {
     int descriptor = descriptor_of(target);
+    if (descriptor >= 0 && !is_writable(descriptor)) return -1;
     if (descriptor >= 0) return fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     descriptor = open(target, O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0) return -1;
@@ -290,7 +299,11 @@ enum locus_status locus_output_check(const char *path, locus_error *error)
         if (!status) locus_output_abort(&output);
         return status;
     }
-    if (found && descriptor_of(place.target) < 0) found = access(place.target, W_OK) == 0;
+    const int descriptor = found ? descriptor_of(place.target) : -1;
+    if (descriptor >= 0)
+        found = is_writable(descriptor);
+    else if (found)
+        found = access(place.target, W_OK) == 0;
     int reason = errno;
     free(place.target);
     return found ? LOCUS_OK : fail_open(&place, path, reason, error);
