@@ -3,7 +3,7 @@
 # not installed is named and passed over; with CI=true that is a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-shopt -s nullglob
+shopt -s nullglob lastpipe # lastpipe: what counts failures at a pipe's end runs in this shell
 export LC_ALL=C PATH=$PWD/.venv/bin:$PATH
 
 headers=(include/*.h)
@@ -80,9 +80,17 @@ check_rules() {
     for file in src/*/*.[ch]; do
         [[ $file == src/cli/* ]] || library_files+=("$file")
     done
-    without_comments "${library_files[@]}" |
+    without_comments "${library_files[@]}" | sed 's|"/dev/std[a-z]*"|""|' |
         grep -E '\b(printf|vprintf|puts|putchar|perror|exit|_exit|abort|assert|getenv|setenv)\(|\b(stdout|stderr)\b' |
         refuse "only src/cli prints, exits or reads the environment"
+    # printf and strtod follow the locale of the program that uses the library; so does <ctype.h>.
+    local other_files=()
+    for file in src/*/*.[ch]; do
+        [ "$file" = src/base/number.c ] || other_files+=("$file")
+    done
+    without_comments "${other_files[@]}" | sed -E 's/^[^ ]+: //' | tr '\n' ' ' | tr ';{}' '\n' |
+        grep -E '\b(strto[df]|strtold|atof|v?sscanf|is(alnum|alpha|digit|lower|print|punct|space|upper|xdigit)|to(lower|upper)|vs?n?printf)\(|\bs?n?printf\(.*%[-+ #0-9.*]*[aefgAEFG]' |
+        refuse "numbers are read and written by base/number.h, characters without the locale"
     grep -nE '\bextern\b' "${sources[@]}" | refuse "prototypes belong in headers"
     grep -nE '^typedef .*_t;|^\} *[a-z_]*_t;|^struct [a-z_]*_t\b' "${c_files[@]}" |
         refuse "types of ours have no _t"
