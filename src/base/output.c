@@ -7,10 +7,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { WAITING = 1 << 16 }; /* bytes that are gathered before they are written */
 
 /* ---- what a path names -------------------------------------------------------------------- */
 
@@ -137,7 +141,7 @@ static enum locus_status fail_open(const struct place *place, const char *path, 
                                    locus_error *error)
 {
     const char *dots, *tail = shown(path, &dots);
-    if (reason == ENOMEM) return locus_fail_memory(error, BUFSIZ);
+    if (reason == ENOMEM) return locus_fail_memory(error, WAITING);
     const bool unread = reason == ENXIO && S_ISFIFO(place->info.st_mode);
     return locus_fail(error, LOCUS_ERROR_IO, "%s%s: cannot be written: %s", dots, tail,
                       unread ? "nobody reads from this pipe" : strerror(reason));
@@ -213,6 +217,7 @@ static void release(struct locus_output_file *output)
     free(output->path);
     free(output->target);
     free(output->temporary);
+    free(output->waiting);
     *output = (struct locus_output_file){0};
 }
 
@@ -220,20 +225,19 @@ enum locus_status locus_output_begin(struct locus_output_file *output, const cha
                                      locus_error *error)
 {
     struct place place;
-    int descriptor = -1, reason = 0;
-    *output = (struct locus_output_file){.path = strdup(path)};
-    if (!output->path) return locus_fail_memory(error, strlen(path) + 1);
-    if (find_place(&place, path))
-        descriptor =
-            place.is_file ? open_file(&place, &output->temporary) : open_stream(place.target);
-    if (descriptor < 0) reason = errno;
-    output->target = place.target;
-    if (!reason && !(output->stream = fdopen(descriptor, "wb"))) {
-        reason = errno;
-        close(descriptor);
+    *output = (struct locus_output_file){.path = strdup(path), .waiting = malloc(WAITING)};
+    if (!output->path || !output->waiting) {
+        release(output);
+        return locus_fail_memory(error, WAITING);
     }
-    if (!reason) return LOCUS_OK;
-    locus_output_abort(output);
+    output->descriptor = -1;
+    if (find_place(&place, path))
+        output->descriptor =
+            place.is_file ? open_file(&place, &output->temporary) : open_stream(place.target);
+    output->target = place.target;
+    if (output->descriptor >= 0) return LOCUS_OK;
+    int reason = errno;
+    release(output);
     return fail_open(&place, path, reason, error);
 }
 
@@ -245,33 +249,56 @@ static enum locus_status fail_write(const struct locus_output_file *output, int 
                       strerror(reason));
 }
 
+/* 0, or why not all could be written. A pipe takes PIPE_BUF bytes whole or not at all: when a signal
+ * comes while more are waiting for a reader, that would look like a success. */
+static int write_out(const struct locus_output_file *output, const char *bytes, size_t n_bytes)
+{
+    while (n_bytes > 0) {
+        const bool whole = output->temporary || n_bytes < PIPE_BUF;
+        ssize_t n = write(output->descriptor, bytes, whole ? n_bytes : PIPE_BUF);
+        if (n < 0) return errno;
+        bytes += n;
+        n_bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+static int flush(struct locus_output_file *output)
+{
+    const size_t n_waiting = output->n_waiting;
+    output->n_waiting = 0;
+    return write_out(output, output->waiting, n_waiting);
+}
+
 enum locus_status locus_output_write(struct locus_output_file *output, const void *bytes,
                                      size_t n_bytes, locus_error *error)
 {
-    if (n_bytes && fwrite(bytes, 1, n_bytes, output->stream) != n_bytes)
-        return fail_write(output, errno, error);
-    return LOCUS_OK;
+    int reason = n_bytes > WAITING - output->n_waiting ? flush(output) : 0;
+    if (!reason && n_bytes > WAITING)
+        reason = write_out(output, bytes, n_bytes);
+    else if (!reason && n_bytes > 0) {
+        memcpy(output->waiting + output->n_waiting, bytes, n_bytes);
+        output->n_waiting += n_bytes;
+    }
+    return reason ? fail_write(output, reason, error) : LOCUS_OK;
 }
 
 enum locus_status locus_output_commit(struct locus_output_file *output, locus_error *error)
 {
-    int failed = fflush(output->stream) ? errno : 0;
-    if (!failed && output->temporary && fsync(fileno(output->stream))) failed = errno;
-    if (fclose(output->stream) && !failed) failed = errno;
-    output->stream = NULL;
-    if (!failed && output->temporary && rename(output->temporary, output->target)) failed = errno;
-    enum locus_status status = LOCUS_OK;
-    if (failed) {
-        if (output->temporary) unlink(output->temporary);
-        status = fail_write(output, failed, error);
-    }
+    int reason = flush(output);
+    if (!reason && output->temporary && fsync(output->descriptor)) reason = errno;
+    if (close(output->descriptor) && !reason) reason = errno;
+    if (!reason && output->temporary && rename(output->temporary, output->target)) reason = errno;
+    if (reason && output->temporary) unlink(output->temporary);
+    enum locus_status status = reason ? fail_write(output, reason, error) : LOCUS_OK;
     release(output);
     return status;
 }
 
 void locus_output_abort(struct locus_output_file *output)
 {
-    if (output->stream) fclose(output->stream);
+    if (!output->path) return;
+    close(output->descriptor);
     if (output->temporary) unlink(output->temporary);
     release(output);
 }

@@ -9,20 +9,22 @@
 #define LOCUS_BASE_OUTPUT_H
 
 #include <stdbool.h>
-#include <stdio.h>
+#include <stddef.h>
 
 #include "base/error.h"
 
 struct locus_output_file {
-    FILE *stream;
-    char *path;      /* as it was given, for messages */
+    char *path;      /* as it was given, for messages; NULL: there is no output */
     char *target;    /* where its links lead */
     char *temporary; /* NULL: nothing to rename, nor to remove */
+    int descriptor;
+    char *waiting; /* what is still to be written: n_waiting bytes */
+    size_t n_waiting;
 };
 
 /* begin refuses what can't be written: a folder, a read-only file, a FIFO that nobody reads. commit
  * flushes and renames; abort leaves all as it was, after any failure or instead of commit. Both
- * release; abort after commit does nothing. */
+ * release; abort after commit does nothing. A write that a signal interrupts fails. */
 enum locus_status locus_output_begin(struct locus_output_file *output, const char *path,
                                      locus_error *error);
 enum locus_status locus_output_write(struct locus_output_file *output, const void *bytes,

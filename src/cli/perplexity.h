@@ -34,7 +34,7 @@ struct locus_perplexity {
     struct locus_row *rows; /* [n_rows]: a text each, then the pooled one if there are several */
     int n_rows;
     struct locus_progress progress;
-    struct locus_output_file logits; /* --logits; its stream is NULL without */
+    struct locus_output_file logits; /* --logits; none without */
     bool stdout_taken;               /* by --per-token or --logits: nothing else is printed */
 };
 
