@@ -247,6 +247,41 @@ START_TEST(a_file_may_be_quantised_in_its_own_place)
 }
 END_TEST
 
+/* How often a job was asked whether to stop, and when it was told so. Tests run one at a time. */
+static int n_asked, stop_at;
+
+static bool asked(void)
+{
+    return ++n_asked == stop_at;
+}
+
+START_TEST(a_stopped_job_leaves_what_was_there)
+{
+    char in[256];
+    snprintf(in, sizeof in, "%s", testing_temporary("in.gguf"));
+    const char *out = testing_temporary("old.gguf");
+    hostile_write_checkpoint(in);
+    testing_write(out, "old", 3);
+    struct locus_quantize job = {.type = LOCUS_Q8_0, .stopped = asked};
+    locus_error error = {0};
+    bool written = false;
+    for (stop_at = 1; !written; stop_at++) {
+        size_t n;
+        ck_assert_int_eq(testing_count_files(out), 1);
+        char *bytes = testing_read(out, &n);
+        ck_assert_str_eq(bytes, "old");
+        free(bytes);
+        n_asked = 0;
+        written = locus_quantize(&job, in, out, &error) == LOCUS_OK;
+        ck_assert_msg(written || strstr(error.message, "stopped before"), "%s", error.message);
+    }
+    /* Once a tensor is converted, and once it is written. */
+    struct locus_checkpoint *checkpoint = locus_checkpoint_open(out, NULL);
+    ck_assert_int_eq(stop_at - 2, 2 * (int)locus_checkpoint_n_tensors(checkpoint));
+    locus_checkpoint_free(checkpoint);
+}
+END_TEST
+
 START_TEST(a_value_that_does_not_fit_is_refused_and_leaves_no_file)
 {
     const float values[] = {NAN, INFINITY, 1e30f};
@@ -286,6 +321,7 @@ int main(void)
     tcase_add_loop_test(files, a_whole_checkpoint_runs_in_every_type, 0, 4);
     tcase_add_loop_test(files, as_f32_a_checkpoint_has_the_very_values, 0, 4);
     tcase_add_test(files, a_file_may_be_quantised_in_its_own_place);
+    tcase_add_test(files, a_stopped_job_leaves_what_was_there);
     tcase_add_loop_test(files, a_value_that_does_not_fit_is_refused_and_leaves_no_file, 0, 3);
     suite_add_tcase(suite, files);
     return testing_run(suite);
