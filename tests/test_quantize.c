@@ -1,5 +1,6 @@
 /* Quantising: the rounding of each stored type, and whole checkpoints. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

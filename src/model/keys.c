@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 
 enum locus_status locus_keys_begin(struct locus_keys *keys,
@@ -256,7 +257,7 @@ static enum locus_status check_absent(struct locus_keys *keys, const struct abse
     if (status) return status;
     if (found && (value == row->off || value == row->also_off)) return LOCUS_OK;
     char is[40] = "no number";
-    if (found) snprintf(is, sizeof is, "%g", value);
+    if (found) locus_print(is, sizeof is, "%g", value);
     return locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
                       "%s: %s is %s, expected %g: %s is not supported", path_of(keys), keys->full,
                       is, row->off, row->what);
