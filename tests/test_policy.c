@@ -3,6 +3,7 @@
  * rewinds.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
