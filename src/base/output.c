@@ -249,8 +249,8 @@ static enum locus_status fail_write(const struct locus_output_file *output, int 
                       strerror(reason));
 }
 
-/* 0, or why not all could be written. A pipe takes PIPE_BUF bytes whole or not at all: when a signal
- * comes while more are waiting for a reader, that would look like a success. */
+/* 0, or why not all could be written. A pipe takes PIPE_BUF bytes whole or not at all: when a
+ * signal comes while more are waiting for a reader, that would look like a success. */
 static int write_out(const struct locus_output_file *output, const char *bytes, size_t n_bytes)
 {
     while (n_bytes > 0) {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "cli/generate.h"
-#include "cli/numbers.h"
 #include "cli/talk.h"
 #include "model/model.h"
 

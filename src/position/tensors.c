@@ -36,13 +36,15 @@ bool locus_tensors_by_layer(const struct locus_position_env *env, const char *co
  */
 static const char *after_layer(const char *tensor, int n_layer)
 {
-    int layer, length = 0;
-    char again[32];
-    if (sscanf(tensor, "blk.%9d.%n", &layer, &length) != 1 || !length || layer < 0 ||
-        layer >= n_layer)
+    const char *at = tensor + 4;
+    int layer = 0;
+    if (strncmp(tensor, "blk.", 4)) return NULL;
+    const char *first = at;
+    for (; *at >= '0' && *at <= '9' && layer < n_layer; at++)
+        layer = 10 * layer + (*at - '0');
+    if (at == first || *at != '.' || layer >= n_layer || (*first == '0' && at > first + 1))
         return NULL;
-    snprintf(again, sizeof again, "blk.%d.", layer);
-    return strncmp(tensor, again, strlen(again)) ? NULL : tensor + strlen(again);
+    return at + 1;
 }
 
 bool locus_scheme_owns(const struct locus_position_scheme *scheme, const char *tensor, int n_layer)
