@@ -128,8 +128,7 @@ static void run_trials(const struct testing_model *opened, const struct locus_tr
     int n_tokens, n_right;
     bool whole;
     locus_error error;
-    ck_assert_int_eq(
-        locus_trials_tokens(trials, opened->model, opened->tokenizer, &n_tokens, &error), LOCUS_OK);
+    ck_assert_int_eq(locus_trials_tokens(trials, opened->tokenizer, &n_tokens, &error), LOCUS_OK);
     locus_session *session = locus_session_for_length(opened->model, &params, n_tokens, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     ck_assert_msg(locus_trials_run(trials, opened->model, opened->tokenizer, session, NULL,
@@ -143,9 +142,10 @@ static void run_trials(const struct testing_model *opened, const struct locus_tr
 START_TEST(trials_may_repeat_a_text_or_lose_it)
 {
     struct testing_model opened = testing_open(testing_golden("perplexity.gguf"));
-    const struct locus_trials letters = {.task = LOCUS_TASK_COPY, .length = 1, .n_trials = 200};
+    const struct locus_trials letters = {
+        .task = LOCUS_TASK_COPY, .length = 1, .n_trials = 200, .begin = -1};
     const struct locus_trials keys = {
-        .task = LOCUS_TASK_PASSKEY, .length = 700, .depth = 0.1, .n_trials = 3};
+        .task = LOCUS_TASK_PASSKEY, .length = 700, .depth = 0.1, .n_trials = 3, .begin = -1};
     run_trials(&opened, &letters, "full");
     run_trials(&opened, &keys, "window:size=20");
     testing_close(&opened);
@@ -163,9 +163,11 @@ START_TEST(only_bracketed_ends_of_text_are_marks)
     locus_writer_u32(variant_writer(variant), "tokenizer.ggml.eos_token_id", '.');
     struct testing_model opened = testing_open(variant_finish(variant));
     struct locus_corpus corpus = {0};
+    const struct locus_reading reading = {.documents = true,
+                                          .begin = {LOCUS_BEGIN_NONE, .token = -1}};
     locus_error error;
     ck_assert_msg(locus_corpus_encode(&corpus, opened.model, opened.tokenizer, text, strlen(text),
-                                      true, &error) == LOCUS_OK,
+                                      &reading, &error) == LOCUS_OK,
                   "%s", error.message);
     ck_assert_int_eq(corpus.n_documents, 2);
     locus_corpus_free(&corpus);
