@@ -135,10 +135,11 @@ static enum locus_status read_rules(struct locus_bpe *bpe,
             longest = lengths[i] > longest ? lengths[i] : longest;
         scratch = malloc(longest + 1);
     }
+    status = LOCUS_ERROR_MEMORY;
     if (scratch)
         status = check_lines(checkpoint, key, lines, lengths, count, error);
     else
-        status = locus_fail_memory(error, count * sizeof *lines);
+        locus_fail_memory(error, count * sizeof *lines);
     for (size_t i = 0; !status && i < count; i++)
         status = add_rule(bpe, lines[i], lengths[i], (uint32_t)i, scratch, error);
     locus_rules_sort(&bpe->rules);

@@ -278,11 +278,12 @@ static enum locus_status encode_marked(struct encoder *encoder, const char *text
                                        unsigned flags, locus_error *error)
 {
     const locus_tokenizer *tokenizer = encoder->tokenizer;
+    char *copy = NULL;
     if (tokenizer->sentencepiece && tokenizer->space_prefix) {
-        if (!(encoder->copy = malloc(n_bytes + 1))) return locus_fail_memory(error, n_bytes + 1);
-        encoder->copy[0] = ' ';
-        if (n_bytes) memcpy(encoder->copy + 1, text, n_bytes);
-        text = encoder->copy;
+        if (!(copy = malloc(n_bytes + 1))) return locus_fail_memory(error, n_bytes + 1);
+        copy[0] = ' ';
+        if (n_bytes) memcpy(copy + 1, text, n_bytes);
+        text = encoder->copy = copy;
         n_bytes++;
     }
     if (flags & LOCUS_TEXT_BEGIN && tokenizer->begin >= 0)
@@ -292,7 +293,7 @@ static enum locus_status encode_marked(struct encoder *encoder, const char *text
         locus_ids_add(&encoder->ids, tokenizer->end);
     if (!status && encoder->ids.failed)
         status = locus_fail_memory(error, n_bytes * sizeof *encoder->ids.values);
-    free(encoder->copy);
+    free(copy);
     return status;
 }
 

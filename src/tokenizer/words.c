@@ -21,24 +21,27 @@ struct locus_words {
     pcre2_match_context *limits;
 };
 
-static enum locus_status find_pattern(struct locus_words *words,
-                                      const struct locus_checkpoint *checkpoint, locus_error *error)
+static const struct locus_pattern *find_pattern(const struct locus_checkpoint *checkpoint,
+                                                const char **assumed, locus_error *error)
 {
     static const char key[] = "tokenizer.ggml.pre";
     const char *path = locus_checkpoint_path(checkpoint), *nearest = NULL;
     struct locus_word name = {"gpt-2", 5};
-    if (!locus_checkpoint_has(checkpoint, key))
-        words->assumed = "the file has no tokenizer.ggml.pre: words are cut as GPT-2 cuts them";
-    else if (!locus_checkpoint_string(checkpoint, key, &name.bytes, &name.n_bytes))
-        return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is not a string", path, key);
-    else if (locus_word_is(name, "default"))
-        words->assumed = "tokenizer.ggml.pre is \"default\", no model's own pattern: words are cut "
-                         "as llama.cpp cuts them then";
-    words->pattern = locus_pattern_find(name, &nearest);
-    if (words->pattern) return LOCUS_OK;
-    return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-                      "%s: unknown %s \"%.*s\", the nearest known is \"%s\"", path, key,
-                      locus_word_shown(name), name.bytes, nearest);
+    if (!locus_checkpoint_has(checkpoint, key)) {
+        *assumed = "the file has no tokenizer.ggml.pre: words are cut as GPT-2 cuts them";
+    } else if (!locus_checkpoint_string(checkpoint, key, &name.bytes, &name.n_bytes)) {
+        locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is not a string", path, key);
+        return NULL;
+    } else if (locus_word_is(name, "default")) {
+        *assumed = "tokenizer.ggml.pre is \"default\", no model's own pattern: words are cut as "
+                   "llama.cpp cuts them then";
+    }
+    const struct locus_pattern *pattern = locus_pattern_find(name, &nearest);
+    if (!pattern)
+        locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                   "%s: unknown %s \"%.*s\", the nearest known is \"%s\"", path, key,
+                   locus_word_shown(name), name.bytes, nearest);
+    return pattern;
 }
 
 static enum locus_status compile(struct locus_words *words, locus_error *error)
@@ -70,7 +73,8 @@ struct locus_words *locus_words_create(const struct locus_checkpoint *checkpoint
         locus_fail_memory(error, sizeof *words);
         return NULL;
     }
-    if (find_pattern(words, checkpoint, error) || compile(words, error)) {
+    words->pattern = find_pattern(checkpoint, &words->assumed, error);
+    if (!words->pattern || compile(words, error)) {
         locus_words_free(words);
         return NULL;
     }
