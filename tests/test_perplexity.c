@@ -226,7 +226,7 @@ END_TEST
 
 START_TEST(a_model_without_begin_of_text_puts_none)
 {
-    struct testing_model fixture = open_variant(false, true, false);
+    struct testing_model fixture = open_variant(false, false, false);
     struct locus_begin begin;
     locus_error error;
     for (int rule = LOCUS_BEGIN_AUTO; rule <= LOCUS_BEGIN_EVERY; rule++) {
