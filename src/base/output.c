@@ -87,18 +87,20 @@ struct place {
 /* False with errno set if nothing can be written there. */
 static bool find_place(struct place *place, const char *path)
 {
+    struct stat info;
     *place = (struct place){.target = follow(path)};
     if (!place->target) return false;
     if (descriptor_of(place->target) >= 0) return true;
-    if (stat(place->target, &place->info)) {
+    if (stat(place->target, &info)) {
         place->is_file = true;
         return errno == ENOENT && *path;
     }
-    if (S_ISDIR(place->info.st_mode)) {
+    place->info = info;
+    if (S_ISDIR(info.st_mode)) {
         errno = EISDIR;
         return false;
     }
-    place->is_file = place->exists = S_ISREG(place->info.st_mode);
+    place->is_file = place->exists = S_ISREG(info.st_mode);
     return true;
 }
 
@@ -228,7 +230,8 @@ enum locus_status locus_output_begin(struct locus_output_file *output, const cha
     *output = (struct locus_output_file){.path = strdup(path), .waiting = malloc(WAITING)};
     if (!output->path || !output->waiting) {
         release(output);
-        return locus_fail_memory(error, WAITING);
+        locus_fail_memory(error, WAITING);
+        return LOCUS_ERROR_MEMORY;
     }
     output->descriptor = -1;
     if (find_place(&place, path))
