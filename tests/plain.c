@@ -52,7 +52,7 @@ static double *values_of(struct plain *plain, const struct locus_tensor *tensor,
 {
     if (!tensor) return NULL;
     const int cols = (int)tensor->dims[0];
-    const size_t row_bytes = tensor->n_bytes / (size_t)tensor->dims[1];
+    const size_t row_bytes = tensor->n_bytes / (size_t)(tensor->dims[1] * tensor->dims[2]);
     double *values = plain_make(plain, (end - first) * cols, sizeof *values);
     float *row = plain_make(plain, cols, sizeof *row);
     for (int r = first; r < end; r++) {

@@ -39,6 +39,9 @@ double plain_cap(double x, double cap);
 
 double plain_activation(enum locus_activation kind, double x);
 
+/* What the MLP of a layer makes of in[n, n_embd]: one, or a mixture of experts. */
+double *plain_mlp(struct plain *plain, int layer, const double *in);
+
 /* max |a - b| / max |b| of a row [n]; a NaN makes it infinite. */
 double plain_difference(const float *a, const double *b, int n);
 

@@ -179,19 +179,6 @@ static double *attention(const struct reference *reference, struct plain *plain,
 
 /* ---- layers ------------------------------------------------------------------------------- */
 
-/* down(act(up(in))), or down(act(gate(in)) * up(in)), gate and up in one matrix or in two. */
-static double *mlp(struct plain *plain, int layer, double *in)
-{
-    const struct locus_config *config = &plain->model->config;
-    const bool gated = config->gated, fused = gated && !plain_has(plain, layer, "ffn_gate");
-    const int n_ff = config->n_ff;
-    double *up = plain_linear(plain, layer, "ffn_up", fused ? n_ff : 0, n_ff, in), *gate = up;
-    if (gated) gate = plain_linear(plain, layer, fused ? "ffn_up" : "ffn_gate", 0, n_ff, in);
-    for (int i = 0; i < plain->n * n_ff; i++)
-        up[i] = plain_activation(config->activation, gate[i]) * (gated ? up[i] : 1);
-    return plain_linear(plain, layer, "ffn_down", 0, config->n_embd, up);
-}
-
 /* x + what a half of a layer makes, itself normed where there is a norm for it. */
 static double *add_half(struct plain *plain, int layer, const char *post_norm, const double *x,
                         double *half)
@@ -213,7 +200,7 @@ static double *run_layer(const struct reference *reference, struct plain *plain,
     if (sums) x = plain_norm(plain, layer, "attn_norm", x, width, x);
     if (!config->parallel_residual)
         mlp_in = sums ? x : plain_norm(plain, layer, "ffn_norm", x, width, x);
-    x = add_half(plain, layer, "post_ffw_norm", x, mlp(plain, layer, mlp_in));
+    x = add_half(plain, layer, "post_ffw_norm", x, plain_mlp(plain, layer, mlp_in));
     return sums ? plain_norm(plain, layer, "ffn_norm", x, width, x) : x;
 }
 
