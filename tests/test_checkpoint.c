@@ -434,6 +434,23 @@ START_TEST(long_names_are_cut_between_characters)
 }
 END_TEST
 
+START_TEST(long_paths_are_cut_between_characters)
+{
+    for (int shift = 0; shift < 2; shift++) {
+        char name[220] = "a";
+        locus_error error;
+        name[shift] = '\0';
+        for (int i = 0; i < 100; i++)
+            strcat(name, "\u00E9");
+        const char *path = testing_temporary(name);
+        testing_write(path, "GGUF", 4);
+        ck_assert_ptr_null(locus_checkpoint_open(path, &error));
+        const char *tail = strstr(error.message, "...");
+        ck_assert_msg(tail && strncmp(tail + 3, "\u00E9", 2) == 0, "%s", error.message);
+    }
+}
+END_TEST
+
 START_TEST(message_of_a_long_path_still_says_what_is_wrong)
 {
     char name[201];
@@ -526,6 +543,7 @@ int main(void)
     tcase_add_test(tests, folder_missing_file_and_no_regular_file_are_refused);
     tcase_add_test(tests, control_bytes_of_a_file_stay_out_of_the_message);
     tcase_add_test(tests, long_names_are_cut_between_characters);
+    tcase_add_test(tests, long_paths_are_cut_between_characters);
     tcase_add_test(tests, message_of_a_long_path_still_says_what_is_wrong);
     tcase_add_test(tests, every_cut_is_refused);
     tcase_add_test(tests, every_field_set_wrong_is_refused_or_runs);
