@@ -152,6 +152,33 @@ START_TEST(trials_may_repeat_a_text_or_lose_it)
 }
 END_TEST
 
+/* How many tokens 30 letters are in a cell's only trial, which tells one text from another. */
+static int letters_of(const struct testing_model *opened, double depth, uint64_t seed)
+{
+    const struct locus_trials trials = {
+        .task = LOCUS_TASK_COPY, .length = 30, .n_trials = 1, .depth = depth, .seed = seed};
+    int n_tokens;
+    ck_assert_int_eq(
+        locus_trials_tokens(&trials, opened->model, opened->tokenizer, &n_tokens, NULL), LOCUS_OK);
+    return n_tokens;
+}
+
+START_TEST(cells_draw_numbers_of_their_own)
+{
+    struct testing_model opened = testing_open(testing_golden("../../models/tales.gguf"));
+    int by_depth = 0, by_seed = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const int n = letters_of(&opened, 0, seed);
+        ck_assert_int_eq(letters_of(&opened, 0, seed), n);
+        by_depth += letters_of(&opened, 0.5, seed) != n;
+        by_seed += letters_of(&opened, 0, seed + 100) != n;
+    }
+    ck_assert_int_gt(by_depth, 5);
+    ck_assert_int_gt(by_seed, 5);
+    testing_close(&opened);
+}
+END_TEST
+
 /* ---- texts -------------------------------------------------------------------------------- */
 
 /* An end of text that is written like <this> cuts a text; a plain character does not. */
@@ -185,6 +212,7 @@ int main(void)
     tcase_add_test(tests, equal_numbers_have_no_spread);
     tcase_add_test(tests, no_divergence_is_below_zero);
     tcase_add_test(tests, trials_may_repeat_a_text_or_lose_it);
+    tcase_add_test(tests, cells_draw_numbers_of_their_own);
     tcase_add_test(tests, only_bracketed_ends_of_text_are_marks);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
