@@ -496,7 +496,7 @@ static struct subject open_retyped(const int32_t *types)
     variant_drop(variant, "tokenizer.ggml.unknown_token_id");
     variant_drop(variant, "tokenizer.ggml.token_type");
     locus_writer_i32s(variant_writer(variant), "tokenizer.ggml.token_type", types,
-                      3 + 256 + vocabulary_n_pieces);
+                      3 + 256 + vocabulary_n_pieces + 2);
     return open_subject(variant_finish(variant));
 }
 
@@ -508,7 +508,7 @@ START_TEST(types_say_what_tokens_are_for)
     enum { SPACE_A = PIECES + 7, SPACE_ABC = PIECES + 15 };
     int32_t types[PIECES + 64] = {UNKNOWN, CONTROL, UNKNOWN};
     size_t n_bytes;
-    for (size_t i = BYTES; i < PIECES + vocabulary_n_pieces; i++)
+    for (size_t i = BYTES; i < PIECES + vocabulary_n_pieces + 2; i++)
         types[i] = i < PIECES ? BYTE : NORMAL;
     types[BYTES + 'y'] = UNUSED;
     types[SPACE_ABC] = USER;
