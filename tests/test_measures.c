@@ -155,11 +155,14 @@ END_TEST
 /* How many tokens 30 letters are in a cell's only trial, which tells one text from another. */
 static int letters_of(const struct testing_model *opened, double depth, uint64_t seed)
 {
-    const struct locus_trials trials = {
-        .task = LOCUS_TASK_COPY, .length = 30, .n_trials = 1, .depth = depth, .seed = seed};
+    const struct locus_trials trials = {.task = LOCUS_TASK_COPY,
+                                        .length = 30,
+                                        .n_trials = 1,
+                                        .depth = depth,
+                                        .seed = seed,
+                                        .begin = -1};
     int n_tokens;
-    ck_assert_int_eq(
-        locus_trials_tokens(&trials, opened->model, opened->tokenizer, &n_tokens, NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_trials_tokens(&trials, opened->tokenizer, &n_tokens, NULL), LOCUS_OK);
     return n_tokens;
 }
 

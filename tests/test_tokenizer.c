@@ -501,7 +501,7 @@ static struct subject open_retyped(const int32_t *types)
 }
 
 /* One unknown token, the first that has the type, stands for a run of characters, which bytes end;
- * a user-defined token's own space is never dropped. */
+ * a user-defined token's own space is dropped where the one put before a text is. */
 START_TEST(types_say_what_tokens_are_for)
 {
     enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE, BYTES = 3, PIECES = BYTES + 256 };
@@ -517,6 +517,8 @@ START_TEST(types_say_what_tokens_are_for)
     (void)locus_token_piece(subject.tokenizer, -1, SPACE_A, 0, &n_bytes);
     ck_assert_uint_eq(n_bytes, 1);
     (void)locus_token_piece(subject.tokenizer, -1, SPACE_ABC, 0, &n_bytes);
+    ck_assert_uint_eq(n_bytes, 3); /* the space is the one put before a text */
+    (void)locus_token_piece(subject.tokenizer, SPACE_A, SPACE_ABC, 0, &n_bytes);
     ck_assert_uint_eq(n_bytes, 4);
     close_subject(&subject);
 }
