@@ -10,11 +10,11 @@
 
 #include "base/number.h"
 
-/* Text on stdout that doesn't end its line: where the cursor of a terminal stands is known to
- * nobody but the process, so it is the process that remembers. */
-static bool line_open;
+/* Whether what was written to stdout last ended within a line. One program, one stdout. */
+static bool within_line;
 
-static bool same_terminal(void)
+/* On a terminal that shows both streams a line of stderr begins where stdout stopped. */
+static bool shares_terminal(void)
 {
     struct stat out, err;
     return isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && fstat(STDOUT_FILENO, &out) == 0 &&
@@ -28,9 +28,8 @@ static void say(const char *prefix, const char *format, va_list args)
     if (locus_print_args(line, sizeof line, format, args) < 0) line[0] = '\0';
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
-    const bool glued = line_open && same_terminal();
-    if (glued) line_open = false;
-    fprintf(stderr, "%slocus: %s%s\n", glued ? "\n" : "", prefix, line);
+    fprintf(stderr, "%slocus: %s%s\n", within_line && shares_terminal() ? "\n" : "", prefix, line);
+    within_line = false;
 }
 
 int locus_talk_error(const char *format, ...)
@@ -72,16 +71,16 @@ bool locus_stdout_write(const void *bytes, size_t n_bytes, int *status)
                           : locus_talk_error("can't write to standard output: %s", strerror(errno));
             return false;
         }
-        if (n > 0) line_open = next[n - 1] != '\n';
         next += n;
         n_bytes -= (size_t)n;
+        if (n > 0) within_line = next[-1] != '\n';
     }
     return true;
 }
 
 bool locus_stdout_end_line(int *status)
 {
-    return !line_open || !isatty(STDOUT_FILENO) || locus_stdout_write("\n", 1, status);
+    return !within_line || !isatty(STDOUT_FILENO) || locus_stdout_write("\n", 1, status);
 }
 
 int locus_stdout_finish(struct locus_buffer *buffer)
