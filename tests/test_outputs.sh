@@ -46,6 +46,7 @@ check "--per-token -" alone "$made/x" perplexity -q -f "$text" --per-token FILE
 check "--logits -" alone "$made/x" perplexity -q -f "$text" --logits FILE
 check "--png -" alone "$made/x" "${sweep[@]}" --png FILE
 for option in --csv --json; do
+    rm -f "$folder/wanted"
     run "${sweep[@]}" "$option" "$folder/wanted"
     check "$option FILE prints a table" prints '^perplexity of text.txt'
     run "${sweep[@]}" "$option" -
@@ -85,8 +86,8 @@ rm -f "$made"/*
 status=$?
 check "stdout closed" eval 'done_with 1 && says "standard output: Bad file descriptor"'
 check "nothing of it is in the CSV" is "$(cut -d, -f1 "$made/x.csv" | tr '\n' ' ')" "task perplexity "
-"$locus" "${sweep[@]}" --lengths 32,4097 -P learned:beyond=none --csv "$made/x.csv" >/dev/null 2>&-
-"$locus" "${sweep[@]}" -P learned --csv "$made/x.csv" >/dev/null 2>&-
+"$locus" "${sweep[@]}" --lengths 32,4097 -P learned:beyond=none --force --csv "$made/x.csv" >/dev/null 2>&-
+"$locus" "${sweep[@]}" -P learned --force --csv "$made/x.csv" >/dev/null 2>&-
 check "nor with stderr closed" is "$(grep -c locus: "$made/x.csv")" 0
 "$locus" perplexity -q -f "$text" --per-token - >&- 2>"$err"
 status=$?
