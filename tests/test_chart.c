@@ -328,6 +328,97 @@ START_TEST(more_cells_than_pixels_are_averaged)
 }
 END_TEST
 
+/* Of the cells under a pixel those without a value don't count. */
+START_TEST(holes_among_many_cells_are_left_out)
+{
+    enum { SIDE = 2000 };
+    float *values = malloc((size_t)SIDE * SIDE * sizeof *values);
+    ck_assert_ptr_nonnull(values);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        values[i] = (i + i / SIDE) % 2 ? NAN : 0.5f;
+    struct locus_heat_map map = {
+        .n_rows = SIDE, .n_columns = SIDE, .values = values, .min = 0, .max = 1, .square = true};
+    struct picture picture = draw_map(&map);
+    ck_assert_int_gt(count_colour(&picture, locus_palette_at(LOCUS_VIRIDIS, 0.5)), 100000);
+    stbi_image_free(picture.pixels);
+    free(values);
+}
+END_TEST
+
+/* Two values of one colour, but of other digits. */
+START_TEST(small_values_are_written_to_two_decimals)
+{
+    float values[] = {0.11f, 0.11f};
+    struct locus_heat_map map = {
+        .n_rows = 1, .n_columns = 2, .values = values, .min = -1e6f, .max = 1e6f};
+    struct picture before = draw_map(&map);
+    values[0] = 0.12f;
+    struct picture after = draw_map(&map);
+    ck_assert_int_ne(
+        memcmp(before.pixels, after.pixels, 3 * (size_t)before.width * (size_t)before.height), 0);
+    stbi_image_free(before.pixels);
+    stbi_image_free(after.pixels);
+}
+END_TEST
+
+START_TEST(lines_of_any_lengths_are_all_drawn)
+{
+    const struct locus_chart_series series[] = {{.n = 5, .x = lengths, .y = falling},
+                                                {.n = 4, .x = lengths, .y = rising},
+                                                {.n = 2, .x = lengths, .y = falling}};
+    struct locus_line_chart chart = {.n_series = 3, .series = series};
+    struct picture picture = draw_lines(&chart);
+    ck_assert_int_gt(count_colour(&picture, (struct locus_colour){0x1B, 0x5F, 0xA8}), 300);
+    ck_assert_int_gt(count_colour(&picture, (struct locus_colour){0xD1, 0x4F, 0x00}), 300);
+    stbi_image_free(picture.pixels);
+}
+END_TEST
+
+/* The lowest row with that colour, of so many. */
+static double lowest(const struct picture *picture, struct locus_colour colour)
+{
+    for (int j = picture->height; j-- > 0;) {
+        struct picture row = {picture->width, 1, picture->pixels + 3 * j * picture->width};
+        if (count_colour(&row, colour) > 0) return (double)j / picture->height;
+    }
+    return 0;
+}
+
+/* A logarithm has no place for what an error takes below 0: the band goes down to the frame, and
+ * the axis no farther than half the least value. */
+START_TEST(a_band_down_to_zero_reaches_the_frame)
+{
+    static const double values[] = {10, 11, 12, 13, 400};
+    double wide[5];
+    struct locus_chart_series series = {.n = 5, .x = lengths, .y = values, .error = wide};
+    const struct locus_line_chart chart = {
+        .y = {.scale = LOCUS_SCALE_LOG10}, .n_series = 1, .series = &series};
+    for (int near = 0; near < 2; near++) {
+        for (int i = 0; i < 5; i++)
+            wide[i] = values[i] * (near ? 0.999999 : 1);
+        struct picture picture = draw_lines(&chart);
+        const int n = count_ink(&picture, whole(&picture));
+        ck_assert_msg(n > picture.width * picture.height / 4, "%d pixels", n);
+        ck_assert_double_gt(lowest(&picture, (struct locus_colour){0x1B, 0x5F, 0xA8}), 0.6);
+        stbi_image_free(picture.pixels);
+    }
+}
+END_TEST
+
+START_TEST(one_trained_length_is_marked_once)
+{
+    struct locus_chart_series series[2];
+    struct locus_line_chart chart = two_lines(series);
+    struct picture both = draw_lines(&chart);
+    series[1].trained_length = 0;
+    struct picture one = draw_lines(&chart);
+    ck_assert_int_eq(memcmp(both.pixels, one.pixels, 3 * (size_t)one.width * (size_t)one.height),
+                     0);
+    stbi_image_free(both.pixels);
+    stbi_image_free(one.pixels);
+}
+END_TEST
+
 START_TEST(a_size_that_no_picture_has_is_refused)
 {
     static const int sides[] = {
@@ -402,6 +493,35 @@ START_TEST(lengths_are_ticked_at_powers_of_two)
     }
     double middle = (locus_axis_place(&axis, 256) + locus_axis_place(&axis, 1024)) / 2;
     ck_assert_double_eq_tol(locus_axis_place(&axis, 512), middle, 1e-9);
+}
+END_TEST
+
+START_TEST(logarithms_begin_at_the_least_positive_value)
+{
+    struct locus_extent extent = LOCUS_EXTENT_EMPTY;
+    const double values[] = {-5, 0, 3, 100};
+    for (int i = 0; i < 4; i++)
+        locus_extent_add(&extent, values[i]);
+    struct locus_axis axis = {.from = 0, .to = 700};
+    locus_axis_fit(&axis, &(struct locus_chart_axis){.scale = LOCUS_SCALE_LOG10}, &extent,
+                   LOCUS_SCALE_LOG10);
+    ck_assert_double_gt(axis.min, 2);
+    ck_assert_double_le(axis.min, 3);
+}
+END_TEST
+
+START_TEST(ends_that_are_asked_for_are_ticked)
+{
+    for (int i = 0; i < 400; i++) {
+        const double first = i / 10.0;
+        const struct locus_chart_axis wanted = {
+            .scale = LOCUS_SCALE_LINEAR, .min = first, .max = first + 0.7};
+        const struct locus_extent extent = LOCUS_EXTENT_EMPTY;
+        struct locus_axis axis = {.from = 0, .to = 900};
+        locus_axis_fit(&axis, &wanted, &extent, LOCUS_SCALE_LINEAR);
+        locus_axis_tick(&axis, &locus_text_plain, false);
+        ck_assert_msg(axis.n_ticks == 8, "from %g: %d ticks", first, axis.n_ticks);
+    }
 }
 END_TEST
 
@@ -489,9 +609,16 @@ int main(void)
     tcase_add_test(tests, a_mark_stands_between_two_columns_and_is_named);
     tcase_add_test(tests, any_numbers_can_be_drawn_as_a_heat_map);
     tcase_add_test(tests, more_cells_than_pixels_are_averaged);
+    tcase_add_test(tests, holes_among_many_cells_are_left_out);
+    tcase_add_test(tests, small_values_are_written_to_two_decimals);
+    tcase_add_test(tests, lines_of_any_lengths_are_all_drawn);
+    tcase_add_test(tests, a_band_down_to_zero_reaches_the_frame);
+    tcase_add_test(tests, one_trained_length_is_marked_once);
     tcase_add_test(tests, a_size_that_no_picture_has_is_refused);
     tcase_add_test(tests, a_file_that_cannot_be_written_leaves_nothing);
     tcase_add_test(tests, lengths_are_ticked_at_powers_of_two);
+    tcase_add_test(tests, logarithms_begin_at_the_least_positive_value);
+    tcase_add_test(tests, ends_that_are_asked_for_are_ticked);
     tcase_add_test(tests, texts_of_ticks_never_touch);
     tcase_add_test(tests, numbers_are_printed_as_a_reader_writes_them);
     tcase_add_test(tests, palettes_grow_lighter_all_the_way);
