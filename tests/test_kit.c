@@ -1,0 +1,106 @@
+/* What the commands share: JSON, tables, the nearest name to a wrong one. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/json.h"
+#include "cli/names.h"
+#include "cli/table.h"
+#include "sample/rng.h"
+#include "testing.h"
+
+static void check_text(struct locus_buffer *found, const char *wanted)
+{
+    ck_assert(!found->failed);
+    ck_assert_str_eq(found->bytes, wanted);
+    locus_buffer_free(found);
+}
+
+START_TEST(json_spells_any_bytes)
+{
+    static const char bytes[] = "a\"\\\n\t\x01\x1F\x7F\xC3\xA9\xFF\xC3";
+    struct locus_buffer out = {0};
+    struct locus_json json = {.out = &out};
+    locus_json_bytes(&json, NULL, bytes, sizeof bytes - 1);
+    check_text(&out, "\"a\\\"\\\\\\n\\t\\u0001\\u001f\\u007f\xC3\xA9\\ufffd\\ufffd\"");
+}
+END_TEST
+
+START_TEST(json_floats_read_back_as_they_were)
+{
+    struct locus_rng rng;
+    locus_rng_seed(&rng, 5);
+    for (int i = 0; i < 20000; i++) {
+        const uint32_t bits = (uint32_t)locus_rng_next(&rng);
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        struct locus_buffer out = {0};
+        struct locus_json json = {.out = &out};
+        locus_json_float(&json, NULL, value);
+        if (!isfinite(value))
+            ck_assert_str_eq(out.bytes, "null");
+        else
+            ck_assert_msg(strtof(out.bytes, NULL) == value, "%.9g: %s", (double)value, out.bytes);
+        locus_buffer_free(&out);
+    }
+    struct locus_buffer out = {0};
+    struct locus_json json = {.out = &out};
+    locus_json_open(&json, NULL, '[');
+    locus_json_float(&json, NULL, 0.1f);
+    locus_json_float(&json, NULL, 0.8f);
+    locus_json_float(&json, NULL, 1e10f);
+    locus_json_close(&json, ']');
+    check_text(&out, "[0.1, 0.8, 1e+10]");
+}
+END_TEST
+
+/* A character is a column, whatever its bytes. */
+START_TEST(tables_stand_in_columns)
+{
+    struct locus_table table = {.n_columns = 3, .n_left = 1};
+    struct locus_buffer out = {0};
+    const char *const cells[] = {"text", "n", "x", "caf\xC3\xA9s", "10", "1.5", "\xE2\x82\xAC"};
+    for (int i = 0; i < 7; i++)
+        locus_table_add(&table, "%s", cells[i]);
+    locus_table_add(&table, "%d", 7);
+    locus_table_add(&table, "%s", "");
+    locus_table_print(&table, &out);
+    check_text(&out, "text    n    x\n"
+                     "caf\xC3\xA9s  10  1.5\n"
+                     "\xE2\x82\xAC       7     \n");
+}
+END_TEST
+
+/* The nearest of the names, up to a NULL. */
+static const char *nearest_of(const char *name, const char *const *names)
+{
+    struct locus_nearest nearest = locus_nearest_begin(name);
+    for (; *names; names++)
+        locus_nearest_offer(&nearest, *names);
+    return nearest.best;
+}
+
+START_TEST(near_names_are_offered_and_far_ones_are_not)
+{
+    static const char *const names[] = {"generate", "plot", "bench", "top-k", "p", "ab", NULL};
+    ck_assert_pstr_eq(nearest_of("genrate", names), "generate");
+    ck_assert_pstr_eq(nearest_of("polt", names), "plot");
+    ck_assert_pstr_eq(nearest_of("topk", names), "top-k");
+    ck_assert_pstr_eq(nearest_of("x", names), NULL); /* "p" would have no letter of it */
+    ck_assert_pstr_eq(nearest_of("ac", names), "ab");
+    ck_assert_pstr_eq(nearest_of("quantize", names), NULL);
+    ck_assert_pstr_eq(nearest_of("", names), NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kit");
+    TCase *tests = tcase_create("kit");
+    tcase_add_test(tests, json_spells_any_bytes);
+    tcase_add_test(tests, json_floats_read_back_as_they_were);
+    tcase_add_test(tests, tables_stand_in_columns);
+    tcase_add_test(tests, near_names_are_offered_and_far_ones_are_not);
+    suite_add_tcase(suite, tests);
+    return testing_run(suite);
+}
