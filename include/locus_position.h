@@ -1,15 +1,24 @@
-/* The position-scheme interface: what a scheme is made of, for those who write one of their own.
+/* Position schemes: how to write one of your own.
  *
- * A scheme is one const struct: a name, a table of parameters, and hooks that the forward pass
- * calls at fixed places (embed, rotate, bias). It never learns which scheme it runs. Hooks are
- * marked REQUIRED or OPTIONAL; an OPTIONAL one left NULL means nothing is to be done there.
+ * A scheme is one const struct: a name and hooks. The forward pass calls the hooks at fixed places
+ * and never learns which scheme it runs:
  *
- *     text -> embed -> per layer: norm, q k v -> rotate -> cache -> scores -> bias -> softmax ...
+ *     tokens -> embed -> per layer: norm, q k v -> rotate -> cache -> scores -> bias -> softmax ...
  *
- * After init the state is read-only, but for scratch that init may allocate for embed, which one
- * thread at a time calls. Hooks allocate nothing, and rotate and bias run on several threads at
- * once, each on its own rows. Positions are absolute: tokens already in the session come first. All
- * arrays are row-major.
+ * Most schemes need one hook:
+ *
+ *     embed    adds to the tokens' vectors      (learned, sinusoidal)
+ *     rotate   changes queries and keys         (RoPE)
+ *     bias     adds to the scores               (ALiBi, T5)
+ *
+ * A hook that is NULL does nothing. Each takes one struct, so that a later version may add members.
+ *
+ * Rules:
+ *  - init makes the state; after it hooks only read the state. They allocate nothing. (embed may
+ *    write to scratch that init allocated: one thread at a time calls it.)
+ *  - rotate and bias run on several threads at once, each on its own rows.
+ *  - Positions are absolute: tokens already in the session come first.
+ *  - Arrays are row-major.
  */
 #ifndef LOCUS_POSITION_H
 #define LOCUS_POSITION_H
@@ -60,6 +69,7 @@ struct locus_position_env {
     int trained_length;  /* tokens of the training texts */
     int session_length;  /* positions 0 .. session_length-1 may occur */
     float score_scale;   /* what q.k is multiplied by before bias */
+    int block_length;    /* LOCUS_FRAME_BLOCK: a key is less than this past its origin */
     const char *kernels; /* the session's kernel set by name; NULL: the best this CPU has */
     const void *source;  /* for `tensor` */
     /* The checkpoint's tensor of that name as floats [rows, cols] (a vector is [1, cols]), or NULL.
@@ -67,11 +77,58 @@ struct locus_position_env {
     const float *(*tensor)(const void *source, const char *name, int *rows, int *cols);
 };
 
+/* ---- what the hooks are given --------------------------------------------------------------- */
+
+/* Tokens first_position .. first_position+n-1, after token lookup and embedding scale. */
+struct locus_embed_op {
+    const int32_t *tokens; /* [n] */
+    float *x;              /* [n, n_embd]: what the positions are added to */
+    int first_position, n;
+    float *kept; /* [n, embed_floats]: see that hook; NULL without it */
+};
+
 enum locus_position_rows { LOCUS_QUERY, LOCUS_KEY };
 
-enum { LOCUS_POSITION_BLOCK = 64 };
+/* Queries or keys, as projected. */
+struct locus_rotate_op {
+    int layer;
+    enum locus_position_rows which;
+    float *rows;                /* [n, n_heads, head_dim], changed in place */
+    int n, n_heads, first_head; /* all heads, but for queries in LOCUS_FRAME_BLOCK */
+    const int *positions;       /* [n] */
+    int origin;                 /* of the frame: see enum locus_frame */
+};
+
+/* One query and a run of its keys, in the order of positions. */
+struct locus_bias_op {
+    int layer, head;
+    const float *q; /* [head_dim]: as rotate left it */
+    int q_position, n_k;
+    int k_first;            /* keys are at k_first .. k_first+n_k-1, */
+    const int *k_positions; /* or at k_positions[n_k], where that isn't NULL */
+    float *scores;          /* [n_k]: scaled, before the softmax; the bias is added to them */
+    float *scratch;         /* [scratch_floats(state, n_k)] */
+};
+
+/* What the rotation of a cached key is relative to. */
+enum locus_frame {
+    /* Nothing: its own position says all. Keys are cached as rotate leaves them. origin is 0. */
+    LOCUS_FRAME_ABSOLUTE,
+    /* An origin that neighbouring keys share: none is before it, nor as much as env->block_length
+     * past it. A query is rotated anew, some heads at a time, for each block it reads, with the
+     * block's origin. So no factor that grows with the position ever gets large. */
+    LOCUS_FRAME_BLOCK,
+    /* The query that reads it: origin is that query's position. Keys are cached as projected, and
+     * rotated for each query. (Queries are rotated as in LOCUS_FRAME_ABSOLUTE.) */
+    LOCUS_FRAME_QUERY
+};
+
+/* ---- a scheme ------------------------------------------------------------------------------ */
+
+enum { LOCUS_POSITION_ABI = 1 }; /* the version of what this header says */
 
 struct locus_position_scheme {
+    int abi;                                   /* REQUIRED: LOCUS_POSITION_ABI */
     const char *name;                          /* REQUIRED: in a SPEC */
     const char *summary;                       /* REQUIRED: one line */
     const struct locus_position_param *params; /* OPTIONAL: ends with an entry whose key is NULL */
@@ -85,44 +142,34 @@ struct locus_position_scheme {
      * values of `spec` are resolved. */
     double (*auto_factor)(const struct locus_position_env *env,
                           const struct locus_position_spec *spec);
-    /* OPTIONAL: called at session creation. Precomputes tables (angles in double) into *state, and
-     * refuses what it can't serve, saying what is missing. */
+    /* OPTIONAL: called at session creation. Puts tables into *state (angles in double), and refuses
+     * what it can't serve, saying what is missing. */
     enum locus_status (*init)(void **state, const struct locus_position_env *env,
                               const struct locus_position_spec *spec, locus_error *error);
     /* OPTIONAL: NULL ok; safe after a failed init. */
     void (*free)(void *state);
-    /* OPTIONAL: positions the scheme has; 0: unbounded. */
+
+    /* OPTIONAL: adds positions to tokens. Called once a chunk, in order, on one thread. */
+    void (*embed)(const void *state, const struct locus_embed_op *op);
+    /* OPTIONAL: changes queries and keys. */
+    void (*rotate)(const void *state, const struct locus_rotate_op *op);
+    /* OPTIONAL: adds to scores. */
+    void (*bias)(const void *state, const struct locus_bias_op *op);
+
+    /* ADVANCED, all OPTIONAL. */
+
+    /* Positions the scheme has; 0, or no hook: as many as you like. */
     int (*max_positions)(const void *state);
-    /* OPTIONAL: floats the scheme keeps a position beside keys and values; the session stores them,
-     * and a rewind drops them. */
-    int (*row_floats)(const void *state);
-    /* OPTIONAL: adds to x[n, n_embd] the positions first_position .. first_position+n-1; called
-     * once a chunk, in order, on one thread, after token lookup and embedding scale. kept[n,
-     * row_floats] is the chunk's part of that store (NULL without one); the row before it is the
-     * previous position's, zeros before the first. */
-    void (*embed)(const void *state, const int32_t *tokens, float *x, int first_position, int n,
-                  float *kept);
-    /* OPTIONAL: changes rows[n, n_heads, head_dim] in place; positions[n]. `reader` is the position
-     * of the query that reads these keys where per_row_keys says so, the block's origin with
-     * relative_blocks, else -1. */
-    void (*rotate)(const void *state, int layer, enum locus_position_rows which, float *rows,
-                   int n_heads, const int *positions, int n, int reader);
-    /* OPTIONAL: true if a key's rotation depends on the query row that reads it: keys are then
-     * cached as projected, and rotated for each row. */
-    bool (*per_row_keys)(const void *state);
-    /* True: keys are rotated relative to an origin, a position that at most LOCUS_POSITION_BLOCK
-     * neighbours share and none of them is before; queries, one head at a time, relative to that of
-     * each block they read. So scales that grow with the position stay within a block's. */
-    bool relative_blocks;
-    /* True: bias needs all scores of a row at once (n_k is all the row sees), not a block. */
-    bool whole_row;
-    /* OPTIONAL: adds to scores[n_k] (scaled, before the softmax) of one query row q[head_dim] (as
-     * rotate left it) the bias against keys at k_positions[n_k], or at k_first .. k_first+n_k-1
-     * where k_positions is NULL. scratch holds scratch_floats(state, n_k) floats. */
-    void (*bias)(const void *state, int layer, int head, const float *q, int q_position,
-                 int k_first, const int *k_positions, int n_k, float *scores, float *scratch);
-    /* OPTIONAL: floats of scratch that bias needs for n_k keys. */
+    /* Floats of scratch that bias needs for n_k keys. */
     size_t (*scratch_floats)(const void *state, int n_k);
+    /* Floats that embed keeps a position, for what depends on all tokens before it. The session
+     * holds them, and a rewind drops them. The row before op->kept is the previous position's;
+     * zeros before the first. */
+    int (*embed_floats)(const void *state);
+    /* What rotated keys are relative to; LOCUS_FRAME_ABSOLUTE without the hook. */
+    enum locus_frame (*frame)(const void *state);
+    /* True: bias needs all scores of a row at once (n_k is all the row sees), not a part. */
+    bool whole_row;
 };
 
 #ifdef __cplusplus

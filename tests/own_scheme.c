@@ -30,13 +30,13 @@ static enum locus_status init(void **state, const struct locus_position_env *env
     return LOCUS_OK;
 }
 
-static void bias(const void *state, int layer, int head, const float *q, int q_position,
-                 int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
+static void bias(const void *state, const struct locus_bias_op *op)
 {
     const struct own *own = state;
-    (void)layer, (void)head, (void)q, (void)scratch;
-    for (int j = 0; j < n_k; j++)
-        scores[j] += own->bias[q_position - (k_positions ? k_positions[j] : k_first + j)];
+    for (int j = 0; j < op->n_k; j++) {
+        const int k_position = op->k_positions ? op->k_positions[j] : op->k_first + j;
+        op->scores[j] += own->bias[op->q_position - k_position];
+    }
 }
 
 static const struct locus_position_param params[] = {
@@ -45,6 +45,7 @@ static const struct locus_position_param params[] = {
 };
 
 const struct locus_position_scheme own_scheme = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "own",
     .summary = "a penalty that grows with the logarithm of the distance",
     .params = params,

@@ -28,6 +28,7 @@ struct locus_position_env position_env(const struct fake_checkpoint *checkpoint)
                                        .trained_length = 16,
                                        .session_length = 64,
                                        .score_scale = 0.353553391F,
+                                       .block_length = 64,
                                        .source = checkpoint,
                                        .tensor = checkpoint ? find : NULL};
 }
@@ -70,21 +71,56 @@ void position_bias_row(const struct locus_position *position, int layer, int hea
         positions[j] = j;
         scores[j] = 0;
     }
-    locus_position_bias(position, layer, head, q, i, 0, NULL, n, scores, scratch);
+    struct locus_bias_op op = {.layer = layer,
+                               .head = head,
+                               .q = q,
+                               .q_position = i,
+                               .n_k = n,
+                               .scores = scores,
+                               .scratch = scratch};
+    locus_position_bias(position, &op);
+    op.scores = again;
     if (!position->spec.scheme->whole_row) {
-        locus_position_bias(position, layer, head, q, i, 0, NULL, middle, again, scratch);
-        locus_position_bias(position, layer, head, q, i, middle, NULL, n - middle, again + middle,
-                            scratch);
+        op.n_k = middle;
+        locus_position_bias(position, &op);
+        op.n_k = n - middle;
+        op.k_first = middle;
+        op.scores = again + middle;
+        locus_position_bias(position, &op);
         ck_assert_msg(memcmp(scores, again, (size_t)n * sizeof *again) == 0,
                       "two slices differ from one");
         memset(again, 0, (size_t)n * sizeof *again);
     }
-    locus_position_bias(position, layer, head, q, i, 0, positions, n, again, scratch);
+    op.n_k = n;
+    op.k_positions = positions;
+    op.scores = again;
+    locus_position_bias(position, &op);
     ck_assert_msg(memcmp(scores, again, (size_t)n * sizeof *again) == 0,
                   "listed positions differ from a range");
     free(positions);
     free(again);
     free(scratch);
+}
+
+void position_rotate(const struct locus_position *position, int layer,
+                     enum locus_position_rows which, float *row, int n_heads, int at, int origin)
+{
+    const struct locus_rotate_op op = {.layer = layer,
+                                       .which = which,
+                                       .rows = row,
+                                       .n = 1,
+                                       .n_heads = n_heads,
+                                       .positions = &at,
+                                       .origin = origin};
+    locus_position_rotate(position, &op);
+}
+
+void position_embed(const struct locus_position *position, float *x, int first_position, int n,
+                    float *kept)
+{
+    const struct locus_embed_op op = {
+        .x = x, .first_position = first_position, .n = n, .kept = kept};
+    locus_position_embed(position, &op);
 }
 
 void position_random(float *values, int n, float scale, unsigned seed)

@@ -29,6 +29,14 @@ void position_refused(const struct locus_position_env *env, const char *spec, co
 void position_bias_row(const struct locus_position *position, int layer, int head, const float *q,
                        int i, float *scores);
 
+/* One row of n_heads heads of 8 at a position, by the hook. */
+void position_rotate(const struct locus_position *position, int layer,
+                     enum locus_position_rows which, float *row, int n_heads, int at, int origin);
+
+/* Rows x[n, n_embd] from a position on, by the hook. */
+void position_embed(const struct locus_position *position, float *x, int first_position, int n,
+                    float *kept);
+
 /* Fills values[n] with numbers of [-scale, scale], always the same for a seed. */
 void position_random(float *values, int n, float scale, unsigned seed);
 

@@ -9,45 +9,89 @@
 #include "testing.h"
 #include "tiny.h"
 
-enum { N = 150, WINDOW = 70 };
+enum { N = 150, WINDOW = 70, SHIFT = 5000 };
 
 /* ---- schemes ------------------------------------------------------------------------------ */
 
-/* Scores times 1 + (i - j)/100: by keys that know their reader ... */
-static void scale_keys(const void *state, int layer, enum locus_position_rows which, float *rows,
-                       int n_heads, const int *positions, int n, int reader)
+/* Scores times 1 + (i - j)/100: by keys relative to their query ... */
+static void scale_keys(const void *state, const struct locus_rotate_op *op)
 {
-    (void)state, (void)layer;
-    ck_assert_int_eq(n_heads, which == LOCUS_KEY ? TINY_HEADS_KV : TINY_HEADS);
-    ck_assert((reader >= 0) == (which == LOCUS_KEY));
-    if (which == LOCUS_QUERY) return;
-    for (int i = 0; i < n; i++)
-        for (int d = 0; d < n_heads * TINY_HEAD_DIM; d++)
-            *rows++ *= 1 + 0.01f * (float)(reader - positions[i]);
+    float *rows = op->rows;
+    (void)state;
+    ck_assert_int_eq(op->n_heads, op->which == LOCUS_KEY ? TINY_HEADS_KV : TINY_HEADS);
+    if (op->which == LOCUS_QUERY) return;
+    for (int i = 0; i < op->n; i++) {
+        ck_assert_int_ge(op->origin, op->positions[i]);
+        for (int d = 0; d < op->n_heads * TINY_HEAD_DIM; d++)
+            *rows++ *= 1 + 0.01f * (float)(op->origin - op->positions[i]);
+    }
 }
 
-static bool always(const void *state)
+static enum locus_frame of_query(const void *state)
 {
     (void)state;
-    return true;
+    return LOCUS_FRAME_QUERY;
 }
 
-static const struct locus_position_scheme by_reader = {
-    .name = "by-reader", .summary = "", .rotate = scale_keys, .per_row_keys = always};
+static const struct locus_position_scheme by_query = {.abi = LOCUS_POSITION_ABI,
+                                                      .name = "by-query",
+                                                      .summary = "",
+                                                      .rotate = scale_keys,
+                                                      .frame = of_query};
 
 /* ... or by the bias. */
-static void scale_scores(const void *state, int layer, int head, const float *q, int q_position,
-                         int k_first, const int *k_positions, int n_k, float *scores,
-                         float *scratch)
+static void scale_scores(const void *state, const struct locus_bias_op *op)
 {
-    (void)state, (void)layer, (void)head, (void)q, (void)scratch;
-    ck_assert_ptr_null(k_positions);
-    for (int j = 0; j < n_k; j++)
-        scores[j] *= 1 + 0.01f * (float)(q_position - k_first - j);
+    (void)state;
+    ck_assert_ptr_null(op->k_positions);
+    for (int j = 0; j < op->n_k; j++)
+        op->scores[j] *= 1 + 0.01f * (float)(op->q_position - op->k_first - j);
 }
 
 static const struct locus_position_scheme by_score = {
-    .name = "by-score", .summary = "", .bias = scale_scores};
+    .abi = LOCUS_POSITION_ABI, .name = "by-score", .summary = "", .bias = scale_scores};
+
+/* Scores times 2^((i - j)/32), a factor that would be too large for a float beside the position's
+ * own 2^(i/32): by queries and keys relative to a block ... */
+static void scale_from_origin(const void *state, const struct locus_rotate_op *op)
+{
+    float *rows = op->rows;
+    (void)state;
+    ck_assert_int_le(op->first_head + op->n_heads,
+                     op->which == LOCUS_KEY ? TINY_HEADS_KV : TINY_HEADS);
+    ck_assert_int_ge(op->origin, SHIFT);
+    ck_assert_int_eq((op->origin - SHIFT) % 64, 0);
+    for (int i = 0; i < op->n; i++) {
+        const int from_origin = op->positions[i] - op->origin;
+        if (op->which == LOCUS_KEY) ck_assert(from_origin >= 0 && from_origin < 64);
+        const float power = (float)from_origin / 32;
+        for (int d = 0; d < op->n_heads * TINY_HEAD_DIM; d++)
+            *rows++ *= exp2f(op->which == LOCUS_KEY ? -power : power);
+    }
+}
+
+static enum locus_frame of_block(const void *state)
+{
+    (void)state;
+    return LOCUS_FRAME_BLOCK;
+}
+
+static const struct locus_position_scheme by_block = {.abi = LOCUS_POSITION_ABI,
+                                                      .name = "by-block",
+                                                      .summary = "",
+                                                      .rotate = scale_from_origin,
+                                                      .frame = of_block};
+
+/* ... or by the bias. */
+static void scale_exponentially(const void *state, const struct locus_bias_op *op)
+{
+    (void)state;
+    for (int j = 0; j < op->n_k; j++)
+        op->scores[j] *= exp2f((float)(op->q_position - op->k_first - j) / 32);
+}
+
+static const struct locus_position_scheme by_growth = {
+    .abi = LOCUS_POSITION_ABI, .name = "by-growth", .summary = "", .bias = scale_exponentially};
 
 /* Scores less the row's largest, which a softmax doesn't notice; scratch holds a row. */
 static size_t row_scratch(const void *state, int n_k)
@@ -56,41 +100,35 @@ static size_t row_scratch(const void *state, int n_k)
     return (size_t)n_k;
 }
 
-static void centre_row(const void *state, int layer, int head, const float *q, int q_position,
-                       int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
+static void centre_row(const void *state, const struct locus_bias_op *op)
 {
-    (void)state, (void)head, (void)q, (void)k_positions;
-    const int n_seen = layer == 1 && q_position >= WINDOW ? WINDOW : q_position + 1;
-    ck_assert_int_eq(n_k, n_seen);
-    ck_assert_int_eq(k_first, q_position - n_seen + 1);
-    float largest = scores[0];
-    for (int j = 0; j < n_k; j++)
-        largest = scores[j] > largest ? scores[j] : largest;
-    for (int j = 0; j < n_k; j++)
-        scratch[j] = scores[j] - largest;
-    memcpy(scores, scratch, (size_t)n_k * sizeof *scores);
+    const int n_seen = op->layer == 1 && op->q_position >= WINDOW ? WINDOW : op->q_position + 1;
+    float largest = op->scores[0];
+    (void)state;
+    ck_assert_int_eq(op->n_k, n_seen);
+    ck_assert_int_eq(op->k_first, op->q_position - n_seen + 1);
+    for (int j = 0; j < op->n_k; j++)
+        largest = op->scores[j] > largest ? op->scores[j] : largest;
+    for (int j = 0; j < op->n_k; j++)
+        op->scratch[j] = op->scores[j] - largest;
+    memcpy(op->scores, op->scratch, (size_t)op->n_k * sizeof *op->scores);
 }
 
-static const struct locus_position_scheme by_row = {.name = "by-row",
+static const struct locus_position_scheme by_row = {.abi = LOCUS_POSITION_ABI,
+                                                    .name = "by-row",
                                                     .summary = "",
                                                     .whole_row = true,
                                                     .bias = centre_row,
                                                     .scratch_floats = row_scratch};
 
-/* Both at once: keys that know their reader, then the whole row. */
-static void scale_and_centre(const void *state, int layer, int head, const float *q, int q_position,
-                             int k_first, const int *k_positions, int n_k, float *scores,
-                             float *scratch)
-{
-    centre_row(state, layer, head, q, q_position, k_first, k_positions, n_k, scores, scratch);
-}
-
-static const struct locus_position_scheme by_both = {.name = "by-both",
+/* Both at once: keys relative to their query, then the whole row. */
+static const struct locus_position_scheme by_both = {.abi = LOCUS_POSITION_ABI,
+                                                     .name = "by-both",
                                                      .summary = "",
                                                      .rotate = scale_keys,
-                                                     .per_row_keys = always,
+                                                     .frame = of_query,
                                                      .whole_row = true,
-                                                     .bias = scale_and_centre,
+                                                     .bias = centre_row,
                                                      .scratch_floats = row_scratch};
 
 /* Adds the sum of all tokens so far, kept a position: [2] floats, the sum and how many. */
@@ -100,51 +138,56 @@ static int two_floats(const void *state)
     return 2;
 }
 
-static void add_sum(const void *state, const int32_t *tokens, float *x, int first_position, int n,
-                    float *kept)
+static void add_sum(const void *state, const struct locus_embed_op *op)
 {
+    float *kept = op->kept;
     (void)state;
-    for (int i = 0; i < n; i++, kept += 2) {
-        kept[0] = kept[-2] + (float)tokens[i];
+    for (int i = 0; i < op->n; i++, kept += 2) {
+        kept[0] = kept[-2] + (float)op->tokens[i];
         kept[1] = kept[-1] + 1;
-        ck_assert_float_eq(kept[1], (float)(first_position + i + 1));
+        ck_assert_float_eq(kept[1], (float)(op->first_position + i + 1));
         for (int c = 0; c < TINY_EMBD; c++)
-            x[i * TINY_EMBD + c] += 0.001f * kept[0];
+            op->x[i * TINY_EMBD + c] += 0.001f * kept[0];
     }
 }
 
 /* The same from the tokens alone; only for a text at once. */
-static void add_sum_at_once(const void *state, const int32_t *tokens, float *x, int first_position,
-                            int n, float *kept)
+static void add_sum_at_once(const void *state, const struct locus_embed_op *op)
 {
-    (void)state;
-    ck_assert_int_eq(first_position, 0);
-    ck_assert_ptr_null(kept);
     float sum = 0;
-    for (int i = 0; i < n; i++) {
-        sum += (float)tokens[i];
+    (void)state;
+    ck_assert_int_eq(op->first_position, 0);
+    ck_assert_ptr_null(op->kept);
+    for (int i = 0; i < op->n; i++) {
+        sum += (float)op->tokens[i];
         for (int c = 0; c < TINY_EMBD; c++)
-            x[i * TINY_EMBD + c] += 0.001f * sum;
+            op->x[i * TINY_EMBD + c] += 0.001f * sum;
     }
 }
 
-static const struct locus_position_scheme by_store = {
-    .name = "by-store", .summary = "", .row_floats = two_floats, .embed = add_sum};
+static const struct locus_position_scheme by_store = {.abi = LOCUS_POSITION_ABI,
+                                                      .name = "by-store",
+                                                      .summary = "",
+                                                      .embed_floats = two_floats,
+                                                      .embed = add_sum};
 static const struct locus_position_scheme by_text = {
-    .name = "by-text", .summary = "", .embed = add_sum_at_once};
+    .abi = LOCUS_POSITION_ABI, .name = "by-text", .summary = "", .embed = add_sum_at_once};
 
 /* ---- sessions ----------------------------------------------------------------------------- */
 
 /* The text in batches of n_batch, then its last third again; logits [N, TINY_VOCAB]. */
-static float *run(const locus_model *model, const struct locus_position_scheme *scheme, int n_batch,
-                  int n_threads)
+static float *run_from(int first_position, const locus_model *model,
+                       const struct locus_position_scheme *scheme, int n_batch, int n_threads)
 {
     locus_error error;
     int32_t tokens[N];
     const int first = N * 2 / 3;
     float *logits = calloc(N * TINY_VOCAB, sizeof *logits);
-    locus_session_params params = {
-        .scheme = scheme, .n_context = N, .n_batch = n_batch, .n_threads = n_threads};
+    locus_session_params params = {.scheme = scheme,
+                                   .n_context = N,
+                                   .n_batch = n_batch,
+                                   .n_threads = n_threads,
+                                   .first_position = first_position};
     locus_session *session = locus_session_create(model, &params, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     for (int i = 0; i < N; i++)
@@ -158,6 +201,12 @@ static float *run(const locus_model *model, const struct locus_position_scheme *
     }
     locus_session_free(session);
     return logits;
+}
+
+static float *run(const locus_model *model, const struct locus_position_scheme *scheme, int n_batch,
+                  int n_threads)
+{
+    return run_from(0, model, scheme, n_batch, n_threads);
 }
 
 static void check_same(float *a, float *b)
@@ -174,14 +223,27 @@ static void check_near(const float *a, float *b)
     free(b);
 }
 
-START_TEST(keys_of_a_row_know_their_reader)
+START_TEST(keys_are_relative_to_their_query)
 {
     locus_model *model = tiny_model(WINDOW, 2);
-    float *whole = run(model, &by_reader, 0, 1);
+    float *whole = run(model, &by_query, 0, 1);
     check_near(whole, run(model, &by_score, 0, 1));
-    check_same(whole, run(model, &by_reader, 1, 1));
-    check_same(whole, run(model, &by_reader, 11, 1));
-    check_same(whole, run(model, &by_reader, N - 1, 2));
+    check_same(whole, run(model, &by_query, 1, 1));
+    check_same(whole, run(model, &by_query, 11, 1));
+    check_same(whole, run(model, &by_query, N - 1, 2));
+    free(whole);
+    locus_model_free(model);
+}
+END_TEST
+
+START_TEST(keys_are_relative_to_their_block)
+{
+    locus_model *model = tiny_model(WINDOW, 2);
+    float *whole = run_from(SHIFT, model, &by_block, 0, 1);
+    check_near(whole, run_from(SHIFT, model, &by_growth, 0, 1));
+    check_same(whole, run_from(SHIFT, model, &by_block, 1, 1));
+    check_same(whole, run_from(SHIFT, model, &by_block, 11, 1));
+    check_same(whole, run_from(SHIFT, model, &by_block, N - 1, 2));
     free(whole);
     locus_model_free(model);
 }
@@ -207,7 +269,7 @@ START_TEST(whole_rows_are_all_that_a_token_sees)
 }
 END_TEST
 
-START_TEST(whole_rows_of_keys_that_know_their_reader)
+START_TEST(whole_rows_of_keys_relative_to_their_query)
 {
     locus_model *model = tiny_model(WINDOW, 2);
     float *whole = run(model, &by_both, 0, 1);
@@ -231,14 +293,36 @@ START_TEST(what_a_scheme_keeps_goes_on_from_the_last_position)
 }
 END_TEST
 
+START_TEST(a_scheme_of_another_abi_is_refused_by_name)
+{
+    locus_model *model = tiny_model(0, 0);
+    struct locus_position_scheme old = by_score;
+    for (old.abi = 0; old.abi <= LOCUS_POSITION_ABI + 1; old.abi++) {
+        locus_error error;
+        locus_session_params params = {.scheme = &old, .n_context = N};
+        locus_session *session = locus_session_create(model, &params, &error);
+        ck_assert_int_eq(session != NULL, old.abi == LOCUS_POSITION_ABI);
+        if (!session) {
+            ck_assert_int_eq(error.status, LOCUS_ERROR_ARGUMENT);
+            ck_assert_ptr_nonnull(strstr(error.message, "by-score"));
+            ck_assert_ptr_nonnull(strstr(error.message, "abi"));
+        }
+        locus_session_free(session);
+    }
+    locus_model_free(model);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("hooks");
     TCase *tests = tcase_create("promises");
-    tcase_add_test(tests, keys_of_a_row_know_their_reader);
+    tcase_add_test(tests, keys_are_relative_to_their_query);
+    tcase_add_test(tests, keys_are_relative_to_their_block);
     tcase_add_test(tests, whole_rows_are_all_that_a_token_sees);
-    tcase_add_test(tests, whole_rows_of_keys_that_know_their_reader);
+    tcase_add_test(tests, whole_rows_of_keys_relative_to_their_query);
     tcase_add_test(tests, what_a_scheme_keeps_goes_on_from_the_last_position);
+    tcase_add_test(tests, a_scheme_of_another_abi_is_refused_by_name);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

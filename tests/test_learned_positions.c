@@ -61,8 +61,14 @@ START_TEST(fire_sees_the_known_inputs)
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         for (int h = 0; h < N_HEAD; h++) {
             float score = 0;
-            locus_position_bias(&position, 1, h, no_query, known[k].i, known[k].j, NULL, 1, &score,
-                                NULL);
+            const struct locus_bias_op op = {.layer = 1,
+                                             .head = h,
+                                             .q = no_query,
+                                             .q_position = known[k].i,
+                                             .n_k = 1,
+                                             .k_first = known[k].j,
+                                             .scores = &score};
+            locus_position_bias(&position, &op);
             ck_assert_double_le(fabs((double)score - (double)heads[h] * known[k].x), 1e-4);
         }
     locus_position_free(&position);
@@ -159,8 +165,8 @@ START_TEST(transformer_xl_scores_are_the_papers)
         int i = N - 1;
         memcpy(q, raw, sizeof q);
         memcpy(key, k, sizeof key);
-        locus_position_rotate(&position, layer, LOCUS_QUERY, q, N_HEAD, &i, 1, -1);
-        locus_position_rotate(&position, layer, LOCUS_KEY, key, 1, &i, 1, -1);
+        position_rotate(&position, layer, LOCUS_QUERY, q, N_HEAD, i, 0);
+        position_rotate(&position, layer, LOCUS_KEY, key, 1, i, 0);
         ck_assert(memcmp(key, k, sizeof key) == 0);
         for (int h = 0; h < N_HEAD; h++) {
             const float *own = q + (ptrdiff_t)h * HEAD_DIM;
@@ -206,7 +212,14 @@ START_TEST(cope_counts_gates_from_the_query_back)
     for (int layer = 0; layer < N_LAYER; layer++)
         for (int n = 1; n <= N; n++) {
             memcpy(scores, before, sizeof scores);
-            locus_position_bias(&position, layer, 2, q, n - 1, 0, NULL, n, scores, scratch);
+            const struct locus_bias_op op = {.layer = layer,
+                                             .head = 2,
+                                             .q = q,
+                                             .q_position = n - 1,
+                                             .n_k = n,
+                                             .scores = scores,
+                                             .scratch = scratch};
+            locus_position_bias(&position, &op);
             double p = 0;
             for (int j = n - 1; j >= 0; j--) {
                 p += sigmoid((double)before[j] * (raw ? sqrt(HEAD_DIM) : 1));
@@ -268,13 +281,13 @@ START_TEST(recurrent_adds_the_state_of_a_gru)
     struct locus_position_env env = position_env(&checkpoint);
     env.n_embd = n;
     struct locus_position position = position_open(&env, "recurrent");
-    ck_assert_int_eq(locus_position_row_floats(&position), n);
+    ck_assert_int_eq(locus_position_embed_floats(&position), n);
     float tokens[N * N_EMBD], whole[N * N_EMBD], parts[N * N_EMBD];
     float kept[(N + 1) * N_EMBD] = {0}, kept_parts[(N + 1) * N_EMBD] = {0};
     position_random(tokens, N * n, 1, 5);
     memcpy(whole, tokens, sizeof whole);
     memcpy(parts, tokens, sizeof parts);
-    locus_position_embed(&position, NULL, whole, 0, N, kept + n);
+    position_embed(&position, whole, 0, N, kept + n);
     double p[N_EMBD] = {0}, e[N_EMBD];
     for (int t = 0; t < N; t++) {
         for (int c = 0; c < n; c++)
@@ -285,8 +298,8 @@ START_TEST(recurrent_adds_the_state_of_a_gru)
     }
     /* In chunks, the kept row before each carries the state: the same bits. */
     for (int t = 0, chunk = 1; t < N; t += chunk, chunk = 3)
-        locus_position_embed(&position, NULL, parts + (ptrdiff_t)t * n, t,
-                             t + chunk < N ? chunk : N - t, kept_parts + (ptrdiff_t)(t + 1) * n);
+        position_embed(&position, parts + (ptrdiff_t)t * n, t, t + chunk < N ? chunk : N - t,
+                       kept_parts + (ptrdiff_t)(t + 1) * n);
     ck_assert(memcmp(whole, parts, (size_t)(N * n) * sizeof *parts) == 0);
     locus_position_free(&position);
 }

@@ -417,7 +417,8 @@ START_TEST(tensor_of_an_unknown_scheme_is_refused_by_the_session)
     static const char *const theirs[] = {"position_own.slopes", "blk.N.position_own.slopes", NULL};
     static const char *const names[] = {"position_own.slopes", "blk.1.position_own.slopes",
                                         "blk.2.position_own.slopes", "position_bias.other"};
-    const struct locus_position_scheme own = {.name = "own", .summary = "own", .tensors = theirs};
+    const struct locus_position_scheme own = {
+        .abi = LOCUS_POSITION_ABI, .name = "own", .summary = "own", .tensors = theirs};
     for (int i = 0; i < 4; i++) {
         locus_error error = {0};
         struct variant *variant = variant_begin(NULL);

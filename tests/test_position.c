@@ -165,14 +165,14 @@ static const char *check_shift(const locus_model *model, const struct setting *s
     static float here[N * TINY_VOCAB], there[N * TINY_VOCAB];
     locus_session *session = open_session(model, setting);
     const struct locus_position_scheme *scheme = session->position.spec.scheme;
-    bool by_length = session->per_row_keys;
+    bool by_length = session->position.frame == LOCUS_FRAME_QUERY;
     struct setting shifted = *setting;
     shifted.first_position = SHIFT;
     eval(session, N, here);
     locus_session_free(session);
     eval_whole(model, &shifted, there);
     double apart = difference(there, here, N, TINY_VOCAB);
-    if (by_length || (scheme->embed && !scheme->row_floats)) {
+    if (by_length || (scheme->embed && !scheme->embed_floats)) {
         ck_assert_msg(apart > 1e-3, "%s: a shift changes only %g", setting->position, apart);
         return by_length ? "by length" : "differs";
     }
@@ -219,8 +219,8 @@ static bool check_admission(const locus_model *model, const struct setting *sett
     const struct locus_position_scheme *scheme = session->position.spec.scheme;
     bool hides = strncmp(setting->attention, "full", 4) != 0;
     bool moves = hides && strncmp(setting->attention, "window", 6) != 0;
-    bool admitted =
-        !(moves && (scheme->embed || session->per_row_keys)) && !(hides && scheme->whole_row);
+    bool admitted = !(moves && (scheme->embed || session->position.frame == LOCUS_FRAME_QUERY)) &&
+                    !(hides && scheme->whole_row);
     locus_session_free(session);
     session = try_session(model, setting, &error);
     ck_assert_msg((session != NULL) == admitted, "%s, attention %s: %s", setting->position,

@@ -18,7 +18,13 @@ static double bias_at(const struct locus_position *position, int head, int dista
     float score = 0;
     float scratch[8];
     ck_assert_uint_le(locus_position_scratch_floats(position, 1), 8);
-    locus_position_bias(position, 0, head, no_query, distance, 0, NULL, 1, &score, scratch);
+    const struct locus_bias_op op = {.head = head,
+                                     .q = no_query,
+                                     .q_position = distance,
+                                     .n_k = 1,
+                                     .scores = &score,
+                                     .scratch = scratch};
+    locus_position_bias(position, &op);
     return (double)score;
 }
 
@@ -222,7 +228,7 @@ START_TEST(learned_reads_the_row_of_each_position)
         const float *at = table + (ptrdiff_t)low * N_EMBD + 5;
         double expected = (double)at[0];
         if (row > low) expected += (row - low) * ((double)at[N_EMBD] - (double)at[0]);
-        locus_position_embed(&position, NULL, x, p, 1, NULL);
+        position_embed(&position, x, p, 1, NULL);
         position_near((double)x[5], before + expected, 1e-6, learned_cases[_i].spec, p);
     }
     locus_position_free(&position);
@@ -258,7 +264,7 @@ START_TEST(sinusoids_are_the_papers)
     struct locus_position_env env = position_env(NULL);
     struct locus_position position = position_open(&env, which->spec);
     float x[N * N_EMBD] = {0};
-    locus_position_embed(&position, NULL, x, 0, N, NULL);
+    position_embed(&position, x, 0, N, NULL);
     for (int p = 0; p < N; p++)
         for (int c = 0; c < N_EMBD; c++) {
             int half = N_EMBD / 2;

@@ -304,7 +304,8 @@ static const struct locus_position_param own_params[] = {
     {"kind", LOCUS_PARAM_CHOICE, "b", 0, 0, "a|b|c", false, "a choice"},
     {0},
 };
-static const struct locus_position_scheme own_scheme = {.name = "mine", .params = own_params};
+static const struct locus_position_scheme own_scheme = {
+    .abi = LOCUS_POSITION_ABI, .name = "mine", .params = own_params};
 
 START_TEST(scheme_of_ones_own_answers_to_its_name)
 {

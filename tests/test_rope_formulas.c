@@ -265,27 +265,25 @@ START_TEST(rows_turn_as_the_paper_has_it)
     struct fake_checkpoint checkpoint = longrope_checkpoint(rotation->freqs);
     struct locus_position_env env = position_env(&checkpoint);
     struct locus_position position = position_open(&env, rotation->spec);
-    const struct locus_position_scheme *scheme = position.spec.scheme;
-    ck_assert_int_eq(scheme->per_row_keys(position.state), rotation->by_row);
+    ck_assert_int_eq(position.frame == LOCUS_FRAME_QUERY, rotation->by_row);
     float rows[2 * HEAD_DIM], raw[2 * HEAD_DIM];
     double expected[HEAD_DIM];
     position_random(raw, 2 * HEAD_DIM, 1, 7);
-    for (int reader = 0; reader < N; reader++)
-        for (int p = 0; p <= reader; p++) {
+    for (int query = 0; query < N; query++)
+        for (int p = 0; p <= query; p++) {
             memcpy(rows, raw, sizeof rows);
-            scheme->rotate(position.state, 0, LOCUS_KEY, rows, 2, &p, 1,
-                           rotation->by_row ? reader : -1);
+            position_rotate(&position, 0, LOCUS_KEY, rows, 2, p, rotation->by_row ? query : 0);
             for (int h = 0; h < 2; h++) {
-                turn(rotation, &position, raw + (ptrdiff_t)h * HEAD_DIM, p, reader + 1, expected);
+                turn(rotation, &position, raw + (ptrdiff_t)h * HEAD_DIM, p, query + 1, expected);
                 for (int d = 0; d < HEAD_DIM; d++)
                     position_near((double)rows[h * HEAD_DIM + d], expected[d], 5e-7, rotation->spec,
                                   p);
             }
         }
-    /* A query is its own reader. */
+    /* A query is its own origin. */
     for (int p = 0; p < N; p++) {
         memcpy(rows, raw, sizeof rows);
-        scheme->rotate(position.state, 1, LOCUS_QUERY, rows, 1, &p, 1, -1);
+        position_rotate(&position, 1, LOCUS_QUERY, rows, 1, p, 0);
         turn(rotation, &position, raw, p, p + 1, expected);
         for (int d = 0; d < HEAD_DIM; d++)
             position_near((double)rows[d], expected[d], 5e-7, "query", p);
@@ -300,7 +298,6 @@ START_TEST(products_depend_on_distance_and_norms_are_kept)
     struct fake_checkpoint checkpoint = longrope_checkpoint(rotation->freqs);
     struct locus_position_env env = position_env(&checkpoint);
     struct locus_position position = position_open(&env, rotation->spec);
-    const struct locus_position_scheme *scheme = position.spec.scheme;
     int r = locus_position_int(&position.spec, "dim");
     float raw[2 * HEAD_DIM];
     position_random(raw, 2 * HEAD_DIM, 1, 8);
@@ -308,12 +305,12 @@ START_TEST(products_depend_on_distance_and_norms_are_kept)
         double products[2];
         for (int shift = 0; shift < 2; shift++) {
             float q[HEAD_DIM], k[HEAD_DIM];
-            int j = shift * 20, i = j + distance, reader = rotation->by_row ? 59 : -1;
+            int j = shift * 20, i = j + distance, origin = rotation->by_row ? 59 : 0;
             memcpy(q, raw, sizeof q);
             memcpy(k, raw + HEAD_DIM, sizeof k);
-            /* The query, too, as at the reader's length. */
-            scheme->rotate(position.state, 0, LOCUS_KEY, q, 1, &i, 1, reader);
-            scheme->rotate(position.state, 0, LOCUS_KEY, k, 1, &j, 1, reader);
+            /* The query, too, as at the origin's length. */
+            position_rotate(&position, 0, LOCUS_KEY, q, 1, i, origin);
+            position_rotate(&position, 0, LOCUS_KEY, k, 1, j, origin);
             double turned = 0, before = 0;
             products[shift] = 0;
             for (int d = 0; d < HEAD_DIM; d++) {
@@ -347,7 +344,7 @@ static void turn_xpos(const struct locus_position *position, enum locus_position
                       const float *raw, int at, int origin, float *row)
 {
     memcpy(row, raw, HEAD_DIM * sizeof *row);
-    locus_position_rotate(position, 0, which, row, 1, &at, 1, origin);
+    position_rotate(position, 0, which, row, 1, at, origin);
 }
 
 START_TEST(xpos_products_decay_with_distance)
@@ -356,12 +353,12 @@ START_TEST(xpos_products_decay_with_distance)
     struct locus_position_env env = position_env(NULL);
     env.session_length = which->first + 400;
     struct locus_position position = position_open(&env, which->spec);
-    ck_assert(position.spec.scheme->relative_blocks);
+    ck_assert_int_eq(position.frame, LOCUS_FRAME_BLOCK);
     float raw[2 * HEAD_DIM], q[HEAD_DIM], key[HEAD_DIM];
     position_random(raw, 2 * HEAD_DIM, 1, 9);
     for (int j = which->first; j < which->first + 128; j += 7)
         for (int i = j; i < which->first + 400; i += 11) {
-            int origin = j / LOCUS_POSITION_BLOCK * LOCUS_POSITION_BLOCK;
+            int origin = j / env.block_length * env.block_length;
             turn_xpos(&position, LOCUS_QUERY, raw, i, origin, q);
             turn_xpos(&position, LOCUS_KEY, raw + HEAD_DIM, j, origin, key);
             double product = 0, expected = 0;
@@ -390,9 +387,8 @@ START_TEST(xpos_has_the_known_decay)
     env.session_length = 513;
     struct locus_position position = position_open(&env, "xpos");
     float row[64] = {0};
-    int at = 512;
     row[0] = row[62] = 1;
-    locus_position_rotate(&position, 0, LOCUS_QUERY, row, 1, &at, 1, 0);
+    position_rotate(&position, 0, LOCUS_QUERY, row, 1, 512, 0);
     position_near(hypot((double)row[0], (double)row[1]), 0.285714, 1e-6, "zeta", 0);
     position_near(hypot((double)row[62], (double)row[63]), 0.977679, 1e-6, "zeta", 31);
     locus_position_free(&position);
@@ -407,8 +403,7 @@ START_TEST(every_nth_layer_is_left_alone)
     struct locus_position position = position_open(&env, "rope:nope_every=4");
     for (int layer = 0; layer < 9; layer++) {
         float row[HEAD_DIM] = {1, 2, 3, 4, 5, 6, 7, 8};
-        int at = 5;
-        locus_position_rotate(&position, layer, LOCUS_KEY, row, 1, &at, 1, -1);
+        position_rotate(&position, layer, LOCUS_KEY, row, 1, 5, 0);
         ck_assert_int_eq(row[0] == 1, layer == 3 || layer == 7);
     }
     locus_position_free(&position);

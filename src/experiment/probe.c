@@ -108,21 +108,24 @@ enum locus_status locus_probe_table(const struct locus_scheme_probe *probe, cons
     if (!position->spec.scheme->embed)
         return refuse(probe, "adds nothing to the embedding: it has no table", error);
     size_t n = (size_t)probe->length, n_embd = (size_t)probe->model->config.n_embd;
-    size_t row_floats = (size_t)locus_position_row_floats(position);
-    if (row_floats && !tokens)
+    size_t kept_floats = (size_t)locus_position_embed_floats(position);
+    if (kept_floats && !tokens)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position %s adds what depends on the text: it needs one",
                           position->spec.scheme->name);
     float *before = calloc(n * n_embd, sizeof *before);
-    float *kept = calloc((n + 1) * row_floats + 1, sizeof *kept);
+    float *kept = calloc((n + 1) * kept_floats + 1, sizeof *kept);
     int32_t *none = calloc(n, sizeof *none);
     enum locus_status status = LOCUS_OK;
     if (!before || !kept || !none)
         status = locus_fail_memory(error, n * n_embd * sizeof *before);
-    else if (!row_floats || !(status = look_up(probe, tokens, before, error))) {
+    else if (!kept_floats || !(status = look_up(probe, tokens, before, error))) {
         memcpy(table, before, n * n_embd * sizeof *table);
-        locus_position_embed(position, tokens ? tokens : none, table, 0, probe->length,
-                             row_floats ? kept + row_floats : NULL);
+        const struct locus_embed_op op = {.tokens = tokens ? tokens : none,
+                                          .x = table,
+                                          .n = probe->length,
+                                          .kept = kept_floats ? kept + kept_floats : NULL};
+        locus_position_embed(position, &op);
         for (size_t i = 0; i < n * n_embd; i++)
             table[i] -= before[i];
         for (size_t i = 0; i < n * n_embd && !status; i++)
@@ -175,11 +178,23 @@ enum locus_status locus_probe_bias(const struct locus_scheme_probe *probe, int l
         status = locus_fail_memory(error, n * sizeof *scores);
     } else {
         int last = probe->length - 1;
-        locus_position_rotate(position, layer, LOCUS_QUERY, q, config->n_head, &last, 1, -1);
+        const struct locus_rotate_op rotation = {.layer = layer,
+                                                 .which = LOCUS_QUERY,
+                                                 .rows = q,
+                                                 .n = 1,
+                                                 .n_heads = config->n_head,
+                                                 .positions = &last};
+        locus_position_rotate(position, &rotation);
         for (int head = 0; head < config->n_head; head++) {
+            const struct locus_bias_op op = {.layer = layer,
+                                             .head = head,
+                                             .q = q + (size_t)head * head_dim,
+                                             .q_position = last,
+                                             .n_k = probe->length,
+                                             .scores = scores,
+                                             .scratch = scratch};
             memset(scores, 0, n * sizeof *scores);
-            locus_position_bias(position, layer, head, q + (size_t)head * head_dim, last, 0, NULL,
-                                probe->length, scores, scratch);
+            locus_position_bias(position, &op);
             for (size_t distance = 0; distance < n; distance++)
                 bias[(size_t)head * n + distance] = scores[n - 1 - distance];
         }
@@ -196,18 +211,24 @@ enum locus_status locus_probe_bias(const struct locus_scheme_probe *probe, int l
 
 /* rows[head_dim, n_heads, head_dim]: row i is unit vector i in every head, rotated to `at`. */
 static void rotate_basis(const struct locus_scheme_probe *probe, int layer,
-                         enum locus_position_rows which, int n_heads, int at, int reader,
+                         enum locus_position_rows which, int n_heads, int at, int origin,
                          int *positions, float *rows)
 {
     size_t head_dim = (size_t)probe->model->config.head_dim, width = (size_t)n_heads * head_dim;
+    const struct locus_rotate_op op = {.layer = layer,
+                                       .which = which,
+                                       .rows = rows,
+                                       .n = (int)head_dim,
+                                       .n_heads = n_heads,
+                                       .positions = positions,
+                                       .origin = origin};
     memset(rows, 0, head_dim * width * sizeof *rows);
     for (size_t i = 0; i < head_dim; i++) {
         for (size_t head = 0; head < (size_t)n_heads; head++)
             rows[i * width + head * head_dim + i] = 1;
         positions[i] = at;
     }
-    locus_position_rotate(&probe->position, layer, which, rows, n_heads, positions, (int)head_dim,
-                          reader);
+    locus_position_rotate(&probe->position, &op);
 }
 
 static double trace(const float *q, size_t q_width, const float *k, size_t k_width, size_t head_dim)
@@ -229,30 +250,26 @@ static bool is_flat(const double *values, int n)
     return n > 1 && max - min < 1e-9 * fmax(1, fabs(max));
 }
 
-/* As the forward pass calls the hook: keys know their reader where they are rotated for each, and
- * with relative blocks both sides know the origin of the key's block, the query a head at a time.
- */
+/* As the forward pass calls the hook: each frame has its origin. */
 static void compare_rotations(const struct locus_scheme_probe *probe, int layer, int head, float *q,
                               float *k, int *positions, double *products)
 {
     const struct locus_config *config = &probe->model->config;
-    const bool relative = probe->position.spec.scheme->relative_blocks;
-    const int last = probe->length - 1, n_q = relative ? 1 : config->n_head;
+    const enum locus_frame frame = probe->position.frame;
+    const int last = probe->length - 1;
     const size_t head_dim = (size_t)config->head_dim;
-    const size_t q_head = relative ? 0 : (size_t)head;
     const size_t k_head = (size_t)(head / (config->n_head / config->n_head_kv));
-    int reader = locus_position_per_row_keys(&probe->position) ? last : -1, rotated_for = -2;
-    for (int distance = 0; distance <= last; distance++) {
-        const int at = last - distance;
-        if (relative) reader = at - at % LOCUS_POSITION_BLOCK;
-        const int q_reader = relative ? reader : -1;
-        if (q_reader != rotated_for)
-            rotate_basis(probe, layer, LOCUS_QUERY, n_q, last, q_reader, positions, q);
-        rotated_for = q_reader;
-        rotate_basis(probe, layer, LOCUS_KEY, config->n_head_kv, at, reader, positions, k);
+    for (int distance = 0, rotated_for = -1; distance <= last; distance++) {
+        const int at = last - distance, block = at - at % LOCUS_KEY_BLOCK;
+        const int q_origin = frame == LOCUS_FRAME_BLOCK ? block : 0;
+        if (q_origin != rotated_for)
+            rotate_basis(probe, layer, LOCUS_QUERY, config->n_head, last, q_origin, positions, q);
+        rotated_for = q_origin;
+        rotate_basis(probe, layer, LOCUS_KEY, config->n_head_kv, at,
+                     frame == LOCUS_FRAME_QUERY ? last : q_origin, positions, k);
         products[distance] =
-            trace(q + q_head * head_dim, (size_t)n_q * head_dim, k + k_head * head_dim,
-                  (size_t)config->n_head_kv * head_dim, head_dim);
+            trace(q + (size_t)head * head_dim, (size_t)config->n_head * head_dim,
+                  k + k_head * head_dim, (size_t)config->n_head_kv * head_dim, head_dim);
     }
 }
 

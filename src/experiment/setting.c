@@ -22,7 +22,7 @@ static bool sets_length(const char *spec)
 /* Rows that each see their keys in their own way do so because of the length they stand at. */
 static bool depends_on_row(const struct locus_position *position)
 {
-    return has_key(position->spec.scheme, "length") && locus_position_per_row_keys(position);
+    return has_key(position->spec.scheme, "length") && position->frame == LOCUS_FRAME_QUERY;
 }
 
 /* Appends what params' SPEC is for texts of that length, factor=auto resolved. */

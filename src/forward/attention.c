@@ -27,17 +27,18 @@ struct scratch {
     struct locus_softmax *softmax; /* [n_queries] */
     int *first, *end;              /* [n_queries]: slots of a block or segment, from its start */
     float *bias;
-    float *turned;    /* [n_queries, head_dim]: as a block reads them, where that is its own way */
-    int *q_positions; /* [n_queries] */
-    float *keys;      /* [64, n_head_kv, head_dim]: a block as cached */
-    float *panels;    /* [n_head_kv, 64 / 16] panels: the block as the row reads it */
-    int *key_positions; /* [64] */
+    float *rotated;   /* LOCUS_FRAME_BLOCK: [n_queries, head_dim], relative to a block's origin */
+    int *q_positions; /* and [n_queries] */
+    float *keys;      /* LOCUS_FRAME_QUERY: [64, n_head_kv, head_dim], a block as cached */
+    float *panels;    /* and [n_head_kv, 64 / 16] panels, the block relative to the query */
+    int *k_positions; /* and [64] */
 };
 
 /* Rows [row, row_end) of heads [head, head_end). Their queries are numbered row after row. Either
  * one row, or heads that share their keys. */
 struct reading {
     struct locus_session *session;
+    const struct locus_position *position; /* the layer's scheme */
     int layer, row, row_end, head, head_end;
     const struct locus_span *spans; /* [rows]: the span being read */
     struct scratch scratch;
@@ -64,47 +65,47 @@ static int whole_segment(const struct locus_session *session)
     return (session->capacity - 1) / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK + LOCUS_KEY_BLOCK;
 }
 
-/* Keys that depend on their reader are rotated once for all heads of a row; of whole rows of scores
+/* Keys that are rotated for a query are so once for all heads of a row; of whole rows of scores
  * there are as many as stay in the cache. */
-static int unit_queries(const struct locus_session *session)
+static int unit_queries(const struct locus_session *session, const struct locus_position *position)
 {
     enum { WHOLE_ROWS = 12, SCORES = 64 * 1024 };
-    if (session->per_row_keys) return session->model->config.n_head;
-    if (!session->position.spec.scheme->whole_row) return UNIT_QUERIES;
+    if (position->frame == LOCUS_FRAME_QUERY) return session->model->config.n_head;
+    if (!locus_position_whole_row(position)) return UNIT_QUERIES;
     const int fitting = SCORES / whole_segment(session);
     return fitting < 1 ? 1 : fitting < WHOLE_ROWS ? fitting : WHOLE_ROWS;
 }
 
-static struct scratch lay_out(const struct locus_session *session, float *base, size_t *used)
+static struct scratch lay_out(const struct locus_session *session,
+                              const struct locus_position *position, float *base, size_t *used)
 {
     const struct locus_config *config = &session->model->config;
     const size_t head_dim = (size_t)config->head_dim;
-    const size_t block =
-        session->per_row_keys ? LOCUS_KEY_BLOCK * (size_t)config->n_head_kv * head_dim : 0;
-    struct scratch scratch = {.n_queries = unit_queries(session), .segment = LOCUS_KEY_BLOCK};
-    if (session->position.spec.scheme->whole_row) scratch.segment = whole_segment(session);
+    struct scratch scratch = {.n_queries = unit_queries(session, position),
+                              .segment = LOCUS_KEY_BLOCK};
+    if (locus_position_whole_row(position)) scratch.segment = whole_segment(session);
     const size_t n = (size_t)scratch.n_queries;
+    const size_t n_rotated = position->frame == LOCUS_FRAME_BLOCK ? n : 0;
+    const size_t n_keys = position->frame == LOCUS_FRAME_QUERY ? LOCUS_KEY_BLOCK : 0;
     scratch.q = take(base, used, n * head_dim);
     scratch.scores = take(base, used, n * (size_t)scratch.segment);
     scratch.mix = take(base, used, n * head_dim);
     scratch.softmax = (void *)take(base, used, n * sizeof *scratch.softmax / sizeof(float));
     scratch.first = (void *)take(base, used, n);
     scratch.end = (void *)take(base, used, n);
-    scratch.bias =
-        take(base, used, locus_position_scratch_floats(&session->position, scratch.segment));
-    const size_t turned = session->position.spec.scheme->relative_blocks ? n : 0;
-    scratch.turned = take(base, used, turned * head_dim);
-    scratch.q_positions = (void *)take(base, used, turned);
-    scratch.keys = take(base, used, block);
-    scratch.panels = take(base, used, block);
-    scratch.key_positions = (void *)take(base, used, session->per_row_keys ? LOCUS_KEY_BLOCK : 0);
+    scratch.bias = take(base, used, locus_position_scratch_floats(position, scratch.segment));
+    scratch.rotated = take(base, used, n_rotated * head_dim);
+    scratch.q_positions = (void *)take(base, used, n_rotated);
+    scratch.keys = take(base, used, n_keys * (size_t)config->n_head_kv * head_dim);
+    scratch.panels = take(base, used, n_keys * (size_t)config->n_head_kv * head_dim);
+    scratch.k_positions = (void *)take(base, used, n_keys);
     return scratch;
 }
 
 size_t locus_attend_floats(const struct locus_session *session)
 {
     size_t used = 0;
-    lay_out(session, NULL, &used);
+    lay_out(session, &session->position, NULL, &used);
     return used;
 }
 
@@ -175,7 +176,7 @@ static void clip_spans(const struct reading *reading, int start, int stop)
 /* ---- scores ------------------------------------------------------------------------------- */
 
 /* The keys of slots [first, end) of a block from `start` on, cached as projected, become panels
- * rotated for this row. */
+ * rotated for this row's query. */
 static void rotate_block(const struct reading *reading, int start, int first, int end)
 {
     const struct locus_session *session = reading->session;
@@ -185,9 +186,15 @@ static void rotate_block(const struct reading *reading, int start, int first, in
                   (size_t)(first - start) * (size_t)cache->n_head_kv * (size_t)cache->head_dim;
     locus_cache_get_keys(cache, reading->layer, first, end, keys);
     for (int j = first; j < end; j++)
-        scratch->key_positions[j - first] = session->first_position + j;
-    locus_position_rotate(&session->position, reading->layer, LOCUS_KEY, keys, cache->n_head_kv,
-                          scratch->key_positions, end - first, reading->spans[0].q_position);
+        scratch->k_positions[j - first] = session->first_position + j;
+    const struct locus_rotate_op op = {.layer = reading->layer,
+                                       .which = LOCUS_KEY,
+                                       .rows = keys,
+                                       .n = end - first,
+                                       .n_heads = cache->n_head_kv,
+                                       .positions = scratch->k_positions,
+                                       .origin = reading->spans[0].q_position};
+    locus_position_rotate(reading->position, &op);
     locus_cache_pack_keys(cache, scratch->keys, end - start, scratch->panels);
 }
 
@@ -197,15 +204,22 @@ static const float *block_queries(const struct reading *reading, int start)
     const struct locus_session *session = reading->session;
     const struct scratch *scratch = &reading->scratch;
     const int n_rows = reading->row_end - reading->row;
-    if (!session->position.spec.scheme->relative_blocks) return scratch->q;
-    memcpy(scratch->turned, scratch->q,
+    if (reading->position->frame != LOCUS_FRAME_BLOCK) return scratch->q;
+    memcpy(scratch->rotated, scratch->q,
            (size_t)(n_queries(reading) * session->cache.head_dim) * sizeof *scratch->q);
     for (int i = 0; i < n_rows; i++)
         scratch->q_positions[i] = reading->spans[i].q_position;
-    locus_position_rotate(&session->position, reading->layer, LOCUS_QUERY, scratch->turned,
-                          n_heads(reading), scratch->q_positions, n_rows,
-                          locus_block_origin(session, start, reading->spans[0].far));
-    return scratch->turned;
+    const struct locus_rotate_op op = {
+        .layer = reading->layer,
+        .which = LOCUS_QUERY,
+        .rows = scratch->rotated,
+        .n = n_rows,
+        .n_heads = n_heads(reading),
+        .first_head = reading->head,
+        .positions = scratch->q_positions,
+        .origin = locus_block_origin(session, start, reading->spans[0].far)};
+    locus_position_rotate(reading->position, &op);
+    return scratch->rotated;
 }
 
 /* Scaled scores against the slots [start, end) of one block; `at` is its place in the segment.
@@ -216,12 +230,13 @@ static void score_block(const struct reading *reading, int start, int end, int a
     const struct locus_config *config = &session->model->config;
     const struct scratch *scratch = &reading->scratch;
     const int group = group_size(session);
+    const bool by_query = reading->position->frame == LOCUS_FRAME_QUERY;
     const float *q = block_queries(reading, start);
     for (int kv = reading->head / group; kv <= (reading->head_end - 1) / group; kv++) {
         int query, query_end;
         queries_of(reading, kv, &query, &query_end);
         struct locus_scores op = {
-            .format = session->per_row_keys ? LOCUS_FORMAT_F32 : session->cache.format,
+            .format = by_query ? LOCUS_FORMAT_F32 : session->cache.format,
             .out = scratch->scores + (size_t)query * (size_t)scratch->segment + at,
             .stride = (size_t)scratch->segment,
             .q = q + (size_t)query * (size_t)config->head_dim,
@@ -230,7 +245,7 @@ static void score_block(const struct reading *reading, int start, int end, int a
             .n_panels = (end - 1 - start) / LOCUS_KEY_PANEL + 1,
             .scale = config->attention_scale,
         };
-        if (session->per_row_keys)
+        if (by_query)
             op.keys = scratch->panels + (size_t)kv * LOCUS_KEY_BLOCK * (size_t)config->head_dim;
         else
             op.keys = locus_cache_keys(&session->cache,
@@ -249,7 +264,7 @@ static void add_biases(const struct reading *reading, int start)
     const struct locus_session *session = reading->session;
     const struct scratch *scratch = &reading->scratch;
     const struct locus_probe *probe = &session->probe;
-    if (!session->position.spec.scheme->bias && !probe->weights) return;
+    if (!locus_position_has_bias(reading->position) && !probe->weights) return;
     for (int query = 0; query < n_queries(reading); query++) {
         const struct locus_span *span = query_span(reading, query);
         const int head = query_head(reading, query);
@@ -258,11 +273,18 @@ static void add_biases(const struct reading *reading, int start)
         float *scores =
             scratch->scores + (size_t)query * (size_t)scratch->segment + scratch->first[query];
         if (n == 0) continue;
-        locus_position_bias(&session->position, reading->layer, head,
-                            scratch->q + (size_t)query * (size_t)session->cache.head_dim,
-                            span->q_position, session->first_position + first,
-                            span->far ? session->far_positions + first : NULL, n, scores,
-                            scratch->bias);
+        const struct locus_bias_op op = {
+            .layer = reading->layer,
+            .head = head,
+            .q = scratch->q + (size_t)query * (size_t)session->cache.head_dim,
+            .q_position = span->q_position,
+            .n_k = n,
+            .k_first = session->first_position + first,
+            .k_positions = span->far ? session->far_positions + first : NULL,
+            .scores = scores,
+            .scratch = scratch->bias,
+        };
+        locus_position_bias(reading->position, &op);
         if (probe->weights && probe->layer == reading->layer && probe->head == head) {
             const int slot = session->length + reading->row + query / n_heads(reading);
             memcpy(probe->weights + (size_t)slot * (size_t)probe->n + first, scores,
@@ -304,7 +326,7 @@ static void take_segment(const struct reading *reading, int start, int first, in
 {
     for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
         const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
-        if (reading->session->per_row_keys)
+        if (reading->position->frame == LOCUS_FRAME_QUERY)
             rotate_block(reading, block, first > block ? first : block, block_end);
         score_block(reading, block, block_end, block - start);
     }
@@ -395,18 +417,19 @@ static void attend_rows(struct reading *reading, int n_spans,
 }
 
 /* How units are cut: rows and heads of each. */
-static void cut_units(const struct locus_session *session, int n, int n_threads, int *rows,
-                      int *heads)
+static void cut_units(const struct reading *reading, int n, int n_threads, int *rows, int *heads)
 {
-    const int n_head = session->model->config.n_head;
+    const struct locus_session *session = reading->session;
+    const int n_head = session->model->config.n_head, most = reading->scratch.n_queries;
+    const bool by_query = reading->position->frame == LOCUS_FRAME_QUERY;
     *rows = 1;
-    *heads = session->per_row_keys ? n_head : group_size(session);
-    if (*heads > unit_queries(session)) *heads = unit_queries(session);
+    *heads = by_query ? n_head : group_size(session);
+    if (*heads > most) *heads = most;
     /* A few rows are shared out by heads, at the price of reading keys twice. */
     while (*heads > 1 && n * ((n_head - 1) / *heads + 1) < n_threads)
         *heads = (*heads + 1) / 2;
-    if (session->per_row_keys) return;
-    *rows = unit_queries(session) / *heads;
+    if (by_query) return;
+    *rows = most / *heads;
     const int fair = n * (n_head / *heads) / (4 * n_threads); /* four units a thread, or more */
     if (*rows > fair) *rows = fair > 0 ? fair : 1;
 }
@@ -416,11 +439,12 @@ void locus_attend(struct locus_session *session, int layer, int n, int thread, i
     float *base = session->threads + (size_t)thread * session->thread_floats;
     size_t used = 0;
     struct reading reading = {
-        .session = session, .layer = layer, .scratch = lay_out(session, base, &used)};
+        .session = session, .position = locus_layer_position(session, layer), .layer = layer};
+    reading.scratch = lay_out(session, reading.position, base, &used);
     struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS];
     const int n_head = session->model->config.n_head;
     int rows, heads;
-    cut_units(session, n, n_threads, &rows, &heads);
+    cut_units(&reading, n, n_threads, &rows, &heads);
     const int n_row_units = (n - 1) / rows + 1, n_head_units = (n_head - 1) / heads + 1;
     /* Later rows see more keys: deal them out in turn. */
     for (int unit = thread; unit < n_row_units * n_head_units; unit += n_threads) {

@@ -4,15 +4,15 @@
  * Slots come in blocks of 64, contiguous in memory. A store has room for n_blocks of them: the
  * first n_pinned stay, the others form a ring, in which a new block takes the place of the oldest.
  *
- * Keys that are turned for each reader anew are rows too, laid out as values are.
+ * Keys that are rotated for each query anew are rows too, laid out as values are.
  */
 #ifndef LOCUS_FORWARD_CACHE_H
 #define LOCUS_FORWARD_CACHE_H
 
+#include "base/error.h"
 #include "kernels/kernels.h"
-#include "locus_position.h"
 
-enum { LOCUS_KEY_BLOCK = LOCUS_POSITION_BLOCK /* slots */ };
+enum { LOCUS_KEY_BLOCK = 64 /* slots */ };
 
 _Static_assert((int)LOCUS_KEY_BLOCK == (int)LOCUS_MIX_KEYS, "the softmax takes in a block at once");
 _Static_assert((int)LOCUS_KEY_BLOCK % (int)LOCUS_KEY_PANEL == 0, "a block is whole panels");

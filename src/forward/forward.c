@@ -30,11 +30,16 @@ static void embed(const struct pass *pass)
     }
     await_all(pass);
     if (pass->thread == 0) {
-        float *kept = session->row_floats ? session->kept + ((size_t)session->length + 1) *
-                                                                (size_t)session->row_floats
-                                          : NULL;
-        locus_position_embed(&session->position, pass->tokens, session->x, first_position, pass->n,
-                             kept);
+        const size_t kept_before = (size_t)session->length + 1;
+        const struct locus_embed_op op = {
+            .tokens = pass->tokens,
+            .x = session->x,
+            .first_position = first_position,
+            .n = pass->n,
+            .kept =
+                session->kept ? session->kept + kept_before * (size_t)session->embed_floats : NULL,
+        };
+        locus_position_embed(&session->position, &op);
     }
     await_all(pass);
     if (config->embedding_norm) {
@@ -71,24 +76,34 @@ static void norm_heads(const struct pass *pass, const struct locus_head_norm *no
 static void rotate_queries(const struct locus_session *session, int layer, float *q,
                            const int *positions, int n)
 {
-    if (session->position.spec.scheme->relative_blocks) return;
-    locus_position_rotate(&session->position, layer, LOCUS_QUERY, q, session->model->config.n_head,
-                          positions, n, -1);
+    const struct locus_position *position = locus_layer_position(session, layer);
+    const struct locus_rotate_op op = {.layer = layer,
+                                       .which = LOCUS_QUERY,
+                                       .rows = q,
+                                       .n = n,
+                                       .n_heads = session->model->config.n_head,
+                                       .positions = positions};
+    if (position->frame != LOCUS_FRAME_BLOCK) locus_position_rotate(position, &op);
 }
 
-/* Keys of the slots from `slot` on to their positions. */
+/* Keys of the slots from `slot` on to their positions, unless attention does it query by query. */
 static void rotate_keys(const struct locus_session *session, int layer, float *k, int slot,
                         const int *positions, int n, bool far)
 {
-    const int n_head_kv = session->cache.n_head_kv;
-    const size_t width = (size_t)n_head_kv * (size_t)session->cache.head_dim;
-    const bool relative = session->position.spec.scheme->relative_blocks;
-    for (int i = 0, end; i < n; i = end) {
-        end = relative ? i + LOCUS_KEY_BLOCK - (slot + i) % LOCUS_KEY_BLOCK : n;
-        if (end > n) end = n;
-        locus_position_rotate(&session->position, layer, LOCUS_KEY, k + (size_t)i * width,
-                              n_head_kv, positions + i, end - i,
-                              relative ? locus_block_origin(session, slot + i, far) : -1);
+    const struct locus_position *position = locus_layer_position(session, layer);
+    const size_t width = (size_t)session->cache.n_head_kv * (size_t)session->cache.head_dim;
+    struct locus_rotate_op op = {
+        .layer = layer, .which = LOCUS_KEY, .n = n, .n_heads = session->cache.n_head_kv};
+    if (position->frame == LOCUS_FRAME_QUERY) return;
+    for (int i = 0; i < n; i += op.n) {
+        op.rows = k + (size_t)i * width;
+        op.positions = positions + i;
+        if (position->frame == LOCUS_FRAME_BLOCK) {
+            const int left = LOCUS_KEY_BLOCK - (slot + i) % LOCUS_KEY_BLOCK;
+            op.n = left < n - i ? left : n - i;
+            op.origin = locus_block_origin(session, slot + i, far);
+        }
+        locus_position_rotate(position, &op);
     }
 }
 
@@ -142,8 +157,7 @@ static void rotate_and_cache(const struct pass *pass, int layer)
     if (session->q_moved) move_rows(pass, layer, first, n);
     const int *positions = session->positions + first;
     rotate_queries(session, layer, q, positions, n);
-    if (!session->per_row_keys)
-        rotate_keys(session, layer, k, session->length + first, positions, n, false);
+    rotate_keys(session, layer, k, session->length + first, positions, n, false);
     for (int i = 0; i < n; i++) {
         const size_t at = (size_t)i * (size_t)kv_width;
         locus_cache_put_keys(&session->cache, LOCUS_KEYS, layer, session->length + first + i,

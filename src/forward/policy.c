@@ -281,11 +281,11 @@ enum locus_status locus_policy_admit(const struct locus_policy *policy,
     const struct locus_policy_kind *kind = policy->kind;
     const char *reason = NULL;
     if (!locus_policy_acts(policy, capacity)) return LOCUS_OK;
-    if (kind->moves && position->spec.scheme->embed)
+    if (kind->moves && locus_position_embeds(position))
         reason = "it adds positions to the tokens, which can't be moved afterwards";
-    else if (kind->moves && locus_position_per_row_keys(position))
+    else if (kind->moves && position->frame == LOCUS_FRAME_QUERY)
         reason = "its keys depend on the length of the text, which moved positions don't tell";
-    else if (position->spec.scheme->whole_row)
+    else if (locus_position_whole_row(position))
         reason = "it counts over all keys before a token, at one position each";
     if (!reason) return LOCUS_OK;
     return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,

@@ -27,6 +27,7 @@ struct locus_position_env locus_model_env(const struct locus_model *model, int s
         .trained_length = config->trained_length,
         .session_length = session_length,
         .score_scale = config->attention_scale,
+        .block_length = LOCUS_KEY_BLOCK,
         .source = model,
         .tensor = locus_model_extra,
     };
@@ -57,12 +58,11 @@ static enum locus_status set_position(struct locus_session *session,
         if (error) error->status = LOCUS_ERROR_FORMAT;
         return LOCUS_ERROR_FORMAT;
     }
-    session->per_row_keys = locus_position_per_row_keys(&session->position);
-    session->row_floats = locus_position_row_floats(&session->position);
-    if (session->row_floats < 0)
+    session->embed_floats = locus_position_embed_floats(&session->position);
+    if (session->embed_floats < 0)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position %s: row_floats is %d, expected 0 or more",
-                          session->position.spec.scheme->name, session->row_floats);
+                          "position %s: embed_floats is %d, expected 0 or more",
+                          session->position.spec.scheme->name, session->embed_floats);
     return LOCUS_OK;
 }
 
@@ -109,7 +109,7 @@ static enum locus_status make_cache(struct locus_session *session, enum locus_ca
                                           .n_head_kv = config->n_head_kv,
                                           .head_dim = config->head_dim,
                                           .n_blocks = locus_cache_n_blocks(session->capacity),
-                                          .key_rows = session->per_row_keys};
+                                          .key_rows = session->position.frame == LOCUS_FRAME_QUERY};
     if (acts && policy->kind->hides) {
         const int keep = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
         const int n_pinned = locus_cache_n_blocks(keep);
@@ -183,8 +183,8 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         {(void **)&session->scored, n, sizeof(int)},
         {(void **)&session->threads, (size_t)session->n_threads,
          session->thread_floats * sizeof(float)},
-        {(void **)&session->kept, session->row_floats ? 1 + (size_t)session->capacity : 0,
-         (size_t)session->row_floats * sizeof(float)},
+        {(void **)&session->kept, session->embed_floats ? 1 + (size_t)session->capacity : 0,
+         (size_t)session->embed_floats * sizeof(float)},
         {(void **)&session->logits, 1, (size_t)config->n_vocab * sizeof(float)},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {

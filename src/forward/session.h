@@ -28,10 +28,9 @@ struct locus_session {
     int n_threads, n_batch, capacity, first_position;
     struct locus_barrier barrier; /* of the threads of a forward pass */
     int length;                   /* tokens held: slots 0 .. length-1 */
-    int first_held;    /* slots from here on, and the cache's pinned ones, are still in it */
-    bool per_row_keys; /* the cache holds keys as projected; attention rotates them */
-    int row_floats;    /* what the scheme keeps a position */
-    float *kept;       /* [1 + capacity, row_floats]: a row of zeros, then a row a slot */
+    int first_held;   /* slots from here on, and the cache's pinned ones, are still in it */
+    int embed_floats; /* what the scheme keeps a position */
+    float *kept;      /* [1 + capacity, embed_floats]: a row of zeros, then a row a slot */
 
     void *owned[LOCUS_SESSION_BLOCKS]; /* [n_owned]: what the pointers below point to */
     int n_owned;
@@ -86,8 +85,16 @@ float locus_session_loss(const struct locus_session *session, const float *logit
 enum locus_status locus_session_probe(struct locus_session *session, const int32_t *tokens, int n,
                                       int layer, int head, float *weights, locus_error *error);
 
-/* The position that the keys of a slot's block are rotated relative to, where the scheme wants one;
- * `far`: as the far store has them. */
+/* The scheme of a layer. */
+static inline const struct locus_position *locus_layer_position(const struct locus_session *session,
+                                                                int layer)
+{
+    (void)layer;
+    return &session->position;
+}
+
+/* The origin of LOCUS_FRAME_BLOCK: the position of the block's first slot; `far`: as the far store
+ * has it. */
 static inline int locus_block_origin(const struct locus_session *session, int slot, bool far)
 {
     int start = slot / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK;

@@ -48,6 +48,7 @@ static const struct locus_position_param params[] = {
 };
 
 const struct locus_position_scheme locus_scheme_alibi = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "alibi",
     .summary = "a penalty on each score that grows with the distance, a slope a head (ALiBi)",
     .params = params,

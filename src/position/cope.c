@@ -122,18 +122,17 @@ static float product_at(const float *products, float position)
 }
 
 /* n_k is all the row sees, in order. */
-static void bias(const void *state, int layer_index, int head, const float *q, int q_position,
-                 int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
+static void bias(const void *state, const struct locus_bias_op *op)
 {
     const struct cope *cope = state;
-    const struct cope_layer *layer = &cope->layers[layer_index];
-    float *positions = scratch, *products = scratch + n_k;
-    (void)head, (void)q_position, (void)k_first, (void)k_positions;
+    const struct cope_layer *layer = &cope->layers[op->layer];
+    const int n_k = op->n_k;
+    float *scores = op->scores, *positions = op->scratch, *products = op->scratch + n_k;
     const float last = (float)(layer->n_positions - 1);
     const int first = count(positions, scores, n_k, cope->gate_scale, last);
     /* The first key's position is the largest. */
     const int most = (int)(first > 0 ? last : positions[0]) + 2;
-    multiply(products, q, layer, most < layer->n_positions ? most : layer->n_positions,
+    multiply(products, op->q, layer, most < layer->n_positions ? most : layer->n_positions,
              cope->head_dim);
     for (int j = first; j < n_k; j++)
         scores[j] += product_at(products, positions[j]);
@@ -161,6 +160,7 @@ static const char *const tensors[] = {
 };
 
 const struct locus_position_scheme locus_scheme_cope = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "cope",
     .summary = "positions counted by gates from the query back, added to each score (CoPE)",
     .params = params,

@@ -30,17 +30,14 @@ static void add(float *restrict scores, const float *restrict slice, int n)
         scores[j] += slice[j];
 }
 
-void locus_distance_bias(const void *state, int layer, int head, const float *q, int q_position,
-                         int k_first, const int *k_positions, int n_k, float *scores,
-                         float *scratch)
+void locus_distance_bias(const void *state, const struct locus_bias_op *op)
 {
     const struct locus_distance_table *table = state;
-    const float *at_zero = locus_distance_at(table, layer, head, 0);
-    (void)q, (void)scratch;
-    if (!k_positions) {
-        add(scores, at_zero + (k_first - q_position), n_k);
+    const float *at_zero = locus_distance_at(table, op->layer, op->head, 0);
+    if (!op->k_positions) {
+        add(op->scores, at_zero + (op->k_first - op->q_position), op->n_k);
         return;
     }
-    for (int j = 0; j < n_k; j++)
-        scores[j] += at_zero[k_positions[j] - q_position];
+    for (int j = 0; j < op->n_k; j++)
+        op->scores[j] += at_zero[op->k_positions[j] - op->q_position];
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "locus_position.h"
 
 struct locus_distance_table {
     int n_layers; /* 1: all layers share the tables */
@@ -31,8 +32,6 @@ static inline float *locus_distance_at(const struct locus_distance_table *table,
 }
 
 /* A scheme's `bias` hook, where its state is a table. */
-void locus_distance_bias(const void *state, int layer, int head, const float *q, int q_position,
-                         int k_first, const int *k_positions, int n_k, float *scores,
-                         float *scratch);
+void locus_distance_bias(const void *state, const struct locus_bias_op *op);
 
 #endif

@@ -190,24 +190,25 @@ static void add_piece(float *restrict scores, const float *restrict numerators, 
         scores[j] += height + slope * (numerators[-j] * factor - corner);
 }
 
-static void bias(const void *state, int layer_index, int head, const float *q, int q_position,
-                 int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
+static void bias(const void *state, const struct locus_bias_op *op)
 {
     const struct fire *fire = state;
-    const struct fire_layer *layer = &fire->layers[fire->n_layers > 1 ? layer_index : 0];
-    const size_t row = (size_t)head * (size_t)layer->n_corners;
+    const struct fire_layer *layer = &fire->layers[fire->n_layers > 1 ? op->layer : 0];
+    const size_t row = (size_t)op->head * (size_t)layer->n_corners;
     const float *heights = layer->heights + row, *slopes = layer->slopes + row;
-    const float factor = layer->reciprocals[q_position];
-    (void)q, (void)scratch;
+    const float factor = layer->reciprocals[op->q_position];
+    const int *k_positions = op->k_positions, n_k = op->n_k;
     for (int j = 0; j < n_k;) {
-        int distance = q_position - (k_positions ? k_positions[j] : k_first + j), run = 1;
+        int at = k_positions ? k_positions[j] : op->k_first + j, distance = op->q_position - at;
+        int run = 1;
         int s = piece_of(layer, layer->numerators[distance] * factor);
         const float *numerators = layer->numerators + distance;
         /* Distances fall along the row, and x with them: keys of one piece lie together. */
         if (!k_positions)
             while (j + run < n_k && numerators[-run] * factor >= layer->corners[s])
                 run++;
-        add_piece(scores + j, numerators, run, factor, layer->corners[s], heights[s], slopes[s]);
+        add_piece(op->scores + j, numerators, run, factor, layer->corners[s], heights[s],
+                  slopes[s]);
         j += run;
     }
 }
@@ -234,6 +235,7 @@ static const char *const tensors[] = {
 };
 
 const struct locus_position_scheme locus_scheme_fire = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "fire",
     .summary = "a small network of the distance over the position, added to each score (FIRE)",
     .params = params,

@@ -73,6 +73,7 @@ static const char *const tensors[] = {
 };
 
 const struct locus_position_scheme locus_scheme_kerple = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "kerple",
     .summary = "a learned kernel of the distance, added to each score (KERPLE)",
     .params = params,

@@ -106,16 +106,15 @@ static int find_row(const struct learned *learned, int position, float *towards_
     return (int)row;
 }
 
-static void embed(const void *state, const int32_t *tokens, float *x, int first_position, int n,
-                  float *kept)
+static void embed(const void *state, const struct locus_embed_op *op)
 {
     const struct learned *learned = state;
     size_t n_embd = (size_t)learned->n_embd;
-    (void)tokens, (void)kept;
-    for (int i = 0; i < n; i++, x += n_embd) {
+    float *x = op->x;
+    for (int i = 0; i < op->n; i++, x += n_embd) {
         float t;
         const float *row =
-            learned->table + (size_t)find_row(learned, first_position + i, &t) * n_embd;
+            learned->table + (size_t)find_row(learned, op->first_position + i, &t) * n_embd;
         if (t == 0) {
             for (size_t d = 0; d < n_embd; d++)
                 x[d] += row[d];
@@ -142,6 +141,7 @@ static const char *const tensors[] = {
 };
 
 const struct locus_position_scheme locus_scheme_learned = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "learned",
     .summary = "a learned vector a position, added to the token's (GPT-2, OPT)",
     .params = params,

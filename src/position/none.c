@@ -4,6 +4,7 @@
 #include "position/registry.h"
 
 const struct locus_position_scheme locus_scheme_none = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "none",
     .summary = "no position encoding (NoPE): the causal mask alone tells order",
 };

@@ -40,6 +40,7 @@ void locus_position_print_value(const struct locus_position_param *param, double
 struct locus_position {
     struct locus_position_spec spec;
     void *state;
+    enum locus_frame frame;
 };
 
 static inline enum locus_status locus_position_init(struct locus_position *position,
@@ -47,7 +48,10 @@ static inline enum locus_status locus_position_init(struct locus_position *posit
                                                     locus_error *error)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    return scheme->init ? scheme->init(&position->state, env, &position->spec, error) : LOCUS_OK;
+    enum locus_status status =
+        scheme->init ? scheme->init(&position->state, env, &position->spec, error) : LOCUS_OK;
+    if (!status && scheme->frame) position->frame = scheme->frame(position->state);
+    return status;
 }
 
 static inline void locus_position_free(struct locus_position *position)
@@ -63,44 +67,47 @@ static inline int locus_position_max_positions(const struct locus_position *posi
     return scheme->max_positions ? scheme->max_positions(position->state) : 0;
 }
 
-static inline int locus_position_row_floats(const struct locus_position *position)
+static inline int locus_position_embed_floats(const struct locus_position *position)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    return scheme->row_floats ? scheme->row_floats(position->state) : 0;
-}
-
-static inline bool locus_position_per_row_keys(const struct locus_position *position)
-{
-    const struct locus_position_scheme *scheme = position->spec.scheme;
-    return scheme->per_row_keys && scheme->per_row_keys(position->state);
+    return scheme->embed_floats ? scheme->embed_floats(position->state) : 0;
 }
 
 static inline void locus_position_embed(const struct locus_position *position,
-                                        const int32_t *tokens, float *x, int first_position, int n,
-                                        float *kept)
+                                        const struct locus_embed_op *op)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    if (scheme->embed) scheme->embed(position->state, tokens, x, first_position, n, kept);
+    if (scheme->embed) scheme->embed(position->state, op);
 }
 
-static inline void locus_position_rotate(const struct locus_position *position, int layer,
-                                         enum locus_position_rows which, float *rows, int n_heads,
-                                         const int *positions, int n, int reader)
+static inline void locus_position_rotate(const struct locus_position *position,
+                                         const struct locus_rotate_op *op)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    if (scheme->rotate)
-        scheme->rotate(position->state, layer, which, rows, n_heads, positions, n, reader);
+    if (scheme->rotate) scheme->rotate(position->state, op);
 }
 
-static inline void locus_position_bias(const struct locus_position *position, int layer, int head,
-                                       const float *q, int q_position, int k_first,
-                                       const int *k_positions, int n_k, float *scores,
-                                       float *scratch)
+static inline void locus_position_bias(const struct locus_position *position,
+                                       const struct locus_bias_op *op)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    if (scheme->bias)
-        scheme->bias(position->state, layer, head, q, q_position, k_first, k_positions, n_k, scores,
-                     scratch);
+    if (scheme->bias) scheme->bias(position->state, op);
+}
+
+/* What its hooks are, for those who may not ask which scheme it is. */
+static inline bool locus_position_has_bias(const struct locus_position *position)
+{
+    return position->spec.scheme->bias != NULL;
+}
+
+static inline bool locus_position_embeds(const struct locus_position *position)
+{
+    return position->spec.scheme->embed != NULL;
+}
+
+static inline bool locus_position_whole_row(const struct locus_position *position)
+{
+    return position->spec.scheme->whole_row;
 }
 
 static inline size_t locus_position_scratch_floats(const struct locus_position *position, int n_k)

@@ -81,7 +81,7 @@ static void free_gru(void *state)
     free(gru);
 }
 
-static int row_floats(const void *state)
+static int embed_floats(const void *state)
 {
     const struct gru *gru = state;
     return gru->n_embd;
@@ -113,14 +113,13 @@ static void step(const struct gru *gru, const float *restrict in, const float *r
     }
 }
 
-static void embed(const void *state, const int32_t *tokens, float *x, int first_position, int n,
-                  float *kept)
+static void embed(const void *state, const struct locus_embed_op *op)
 {
     const struct gru *gru = state;
     const size_t n_embd = (size_t)gru->n_embd;
-    (void)tokens, (void)first_position;
-    for (int first = 0; first < n; first += ROWS) {
-        const int rows = n - first < ROWS ? n - first : ROWS;
+    float *x = op->x, *kept = op->kept;
+    for (int first = 0; first < op->n; first += ROWS) {
+        const int rows = op->n - first < ROWS ? op->n - first : ROWS;
         multiply(gru, &gru->ih, gru->bias_ih, x, rows, gru->in);
         for (int i = 0; i < rows; i++, x += n_embd, kept += n_embd) {
             step(gru, gru->in + (size_t)i * N_GATES * n_embd, kept - n_embd, kept);
@@ -139,11 +138,12 @@ static const char *const tensors[] = {
 };
 
 const struct locus_position_scheme locus_scheme_recurrent = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "recurrent",
     .summary = "a GRU over the token embeddings, its state added to them",
     .tensors = tensors,
     .init = init_gru,
     .free = free_gru,
-    .row_floats = row_floats,
+    .embed_floats = embed_floats,
     .embed = embed,
 };

@@ -42,6 +42,7 @@ static const char *const tensors[] = {
 };
 
 const struct locus_position_scheme locus_scheme_relative = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "relative",
     .summary = "a learned scalar a distance, clipped, added to each score",
     .params = params,

@@ -212,10 +212,10 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
     return make_tables(rope, &scaling, length, error);
 }
 
-static bool per_row_keys(const void *state)
+static enum locus_frame frame(const void *state)
 {
     const struct rope *rope = state;
-    return rope->by_row;
+    return rope->by_row ? LOCUS_FRAME_QUERY : LOCUS_FRAME_ABSOLUTE;
 }
 
 /* cosines[half], sines[half]; x0[half] and x1[half] are the pairs' members. */
@@ -263,22 +263,23 @@ static void turn_past(const struct rope *rope, float *rows, int n_heads, int pos
     }
 }
 
-static void rotate(const void *state, int layer, enum locus_position_rows which, float *rows,
-                   int n_heads, const int *positions, int n, int reader)
+static void rotate(const void *state, const struct locus_rotate_op *op)
 {
     const struct rope *rope = state;
-    const size_t half = half_of(rope), row_floats = (size_t)n_heads * (size_t)rope->head_dim;
-    if (rope->nope_every > 0 && (layer + 1) % rope->nope_every == 0) return;
-    for (int i = 0; i < n; i++, rows += row_floats) {
-        int length = (which == LOCUS_KEY && reader >= 0 ? reader : positions[i]) + 1;
-        bool past = rope->by_row && length > rope->trained;
-        size_t at = (size_t)positions[i] * half;
+    const size_t half = half_of(rope), row_floats = (size_t)op->n_heads * (size_t)rope->head_dim;
+    float *rows = op->rows;
+    if (rope->nope_every > 0 && (op->layer + 1) % rope->nope_every == 0) return;
+    for (int i = 0; i < op->n; i++, rows += row_floats) {
+        const int position = op->positions[i];
+        const int length = (op->which == LOCUS_KEY ? op->origin : position) + 1; /* by row */
+        const bool past = rope->by_row && length > rope->trained;
+        size_t at = (size_t)position * half;
         if (past && rope->dynamic) {
-            turn_past(rope, rows, n_heads, positions[i], length);
+            turn_past(rope, rows, op->n_heads, position, length);
             continue;
         }
         if (past) at += (size_t)rope->session_length * half;
-        turn_heads(rope, rows, n_heads, rope->cosines + at, rope->sines + at, 0, half);
+        turn_heads(rope, rows, op->n_heads, rope->cosines + at, rope->sines + at, 0, half);
     }
 }
 
@@ -324,6 +325,7 @@ static const char *const tensors[] = {
 };
 
 const struct locus_position_scheme locus_scheme_rope = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "rope",
     .summary = "queries and keys rotated by an angle that grows with the position (RoFormer)",
     .params = params,
@@ -331,5 +333,5 @@ const struct locus_position_scheme locus_scheme_rope = {
     .init = init_rope,
     .free = free_rope,
     .rotate = rotate,
-    .per_row_keys = per_row_keys,
+    .frame = frame,
 };

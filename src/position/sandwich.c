@@ -60,6 +60,7 @@ static const struct locus_position_param params[] = {
 };
 
 const struct locus_position_scheme locus_scheme_sandwich = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "sandwich",
     .summary = "sines and cosines of the distance, added to each score (Sandwich)",
     .params = params,

@@ -104,15 +104,13 @@ static enum locus_status init_sinusoidal(void **state, const struct locus_positi
     return failed ? locus_fail_memory(error, (size_t)env->session_length * row_bytes) : LOCUS_OK;
 }
 
-static void embed(const void *state, const int32_t *tokens, float *x, int first_position, int n,
-                  float *kept)
+static void embed(const void *state, const struct locus_embed_op *op)
 {
     const struct sinusoidal *sinusoidal = state;
-    size_t n_embd = (size_t)sinusoidal->n_embd, count = (size_t)n * n_embd;
-    const float *rows = sinusoidal->table + (size_t)first_position * n_embd;
-    (void)tokens, (void)kept;
+    size_t n_embd = (size_t)sinusoidal->n_embd, count = (size_t)op->n * n_embd;
+    const float *rows = sinusoidal->table + (size_t)op->first_position * n_embd;
     for (size_t i = 0; i < count; i++)
-        x[i] += rows[i];
+        op->x[i] += rows[i];
 }
 
 static const struct locus_position_param params[] = {
@@ -131,6 +129,7 @@ static const struct locus_position_param params[] = {
 };
 
 const struct locus_position_scheme locus_scheme_sinusoidal = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "sinusoidal",
     .summary = "fixed sines and cosines of the position, added to the token's vector",
     .params = params,

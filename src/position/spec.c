@@ -319,6 +319,11 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
     struct source source = {text, "position", LOCUS_ERROR_ARGUMENT, error};
     if (scheme && !scheme->name)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: the scheme given has no name");
+    if (scheme && scheme->abi != LOCUS_POSITION_ABI)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position %s: its abi is %d; expected %d (LOCUS_POSITION_ABI): build it "
+                          "with this library's locus_position.h",
+                          scheme->name, scheme->abi, LOCUS_POSITION_ABI);
     if (!text && scheme) source.text = scheme->name;
     if (!source.text)
         source = (struct source){own, "the checkpoint's position", LOCUS_ERROR_FORMAT, error};

@@ -58,6 +58,7 @@ static const char *const tensors[] = {
 };
 
 const struct locus_position_scheme locus_scheme_t5 = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "t5",
     .summary = "a learned scalar a bucket of distances, added to each score (T5)",
     .params = params,

@@ -159,15 +159,14 @@ static enum locus_status init_xl(void **state, const struct locus_position_env *
 
 /* ---- use ---------------------------------------------------------------------------------- */
 
-static void rotate(const void *state, int layer, enum locus_position_rows which, float *rows,
-                   int n_heads, const int *positions, int n, int reader)
+static void rotate(const void *state, const struct locus_rotate_op *op)
 {
     const struct xl *xl = state;
-    const float *u = xl->layers[layer].u;
-    (void)positions, (void)reader;
-    if (which != LOCUS_QUERY) return;
-    const size_t width = (size_t)n_heads * (size_t)xl->head_dim;
-    for (int i = 0; i < n; i++, rows += width)
+    const float *u = xl->layers[op->layer].u;
+    float *rows = op->rows;
+    if (op->which != LOCUS_QUERY) return;
+    const size_t width = (size_t)op->n_heads * (size_t)xl->head_dim;
+    for (int i = 0; i < op->n; i++, rows += width)
         for (size_t d = 0; d < width; d++)
             rows[d] += u[d];
 }
@@ -178,47 +177,47 @@ static size_t padded(size_t n)
 }
 
 /* The query's products with the panels that hold [at, at + n); where the first of them begins. */
-static int multiply(const struct xl *xl, struct locus_scores *op, const float *panels, int at,
+static int multiply(const struct xl *xl, struct locus_scores *product, const float *panels, int at,
                     int n)
 {
     const int origin = at / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL;
-    op->n_panels = (at - origin + n - 1) / LOCUS_KEY_PANEL + 1;
-    op->keys = panels + (size_t)origin * (size_t)xl->head_dim;
-    xl->kernels->scores(op);
+    product->n_panels = (at - origin + n - 1) / LOCUS_KEY_PANEL + 1;
+    product->keys = panels + (size_t)origin * (size_t)xl->head_dim;
+    xl->kernels->scores(product);
     return origin;
 }
 
-static void bias(const void *state, int layer_index, int head, const float *q, int q_position,
-                 int k_first, const int *k_positions, int n_k, float *scores, float *scratch)
+static void bias(const void *state, const struct locus_bias_op *op)
 {
     const struct xl *xl = state;
-    const struct xl_layer *layer = &xl->layers[layer_index];
+    const struct xl_layer *layer = &xl->layers[op->layer];
+    const int *k_positions = op->k_positions, n_k = op->n_k;
     const size_t head_dim = (size_t)xl->head_dim;
-    const float *v_less_u = layer->v_less_u + (size_t)head * head_dim;
-    const float *panels = head_panels(xl, layer, head);
-    float *query = scratch, *products = scratch + padded(head_dim);
-    struct locus_scores op = {.format = LOCUS_FORMAT_F32,
-                              .out = products,
-                              .q = query,
-                              .n_rows = 1,
-                              .head_dim = xl->head_dim,
-                              .scale = xl->scale};
+    const float *v_less_u = layer->v_less_u + (size_t)op->head * head_dim;
+    const float *panels = head_panels(xl, layer, op->head);
+    float *query = op->scratch, *products = op->scratch + padded(head_dim);
+    struct locus_scores product = {.format = LOCUS_FORMAT_F32,
+                                   .out = products,
+                                   .q = query,
+                                   .n_rows = 1,
+                                   .head_dim = xl->head_dim,
+                                   .scale = xl->scale};
     for (size_t d = 0; d < head_dim; d++)
-        query[d] = q[d] + v_less_u[d];
+        query[d] = op->q[d] + v_less_u[d];
     /* In the order of the panels, a key is at `first` + its position. */
-    const int first = xl->n - 1 - q_position;
+    const int first = xl->n - 1 - op->q_position;
     if (!k_positions) {
-        const int origin = multiply(xl, &op, panels, first + k_first, n_k);
+        const int origin = multiply(xl, &product, panels, first + op->k_first, n_k);
         for (int j = 0; j < n_k; j++)
-            scores[j] += products[first + k_first + j - origin];
+            op->scores[j] += products[first + op->k_first + j - origin];
         return;
     }
     for (int j = 0; j < n_k;) {
-        const int origin = multiply(xl, &op, panels, first + k_positions[j], 1);
+        const int origin = multiply(xl, &product, panels, first + k_positions[j], 1);
         for (; j < n_k; j++) { /* as many as lie in the panel */
             const int at = first + k_positions[j] - origin;
             if (at < 0 || at >= LOCUS_KEY_PANEL) break;
-            scores[j] += products[at];
+            op->scores[j] += products[at];
         }
     }
 }
@@ -248,6 +247,7 @@ static const char *const tensors[] = {
 };
 
 const struct locus_position_scheme locus_scheme_transformer_xl = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "transformer-xl",
     .summary = "encodings of the distance, met by the query (Transformer-XL)",
     .params = params,

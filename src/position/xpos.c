@@ -22,7 +22,8 @@ enum { MOST_GROWTH = 1024 /* of a key within a block: what a half float bears */
 struct xpos {
     float *cosines, *sines; /* [session_length, dim/2] each */
     float *query_scales;    /* [session_length, dim/2]: zeta^(n/scale_base), n from the origin */
-    float *key_scales;      /* [LOCUS_POSITION_BLOCK, dim/2]: zeta^(-n/scale_base) */
+    float *key_scales;      /* [block_length, dim/2]: zeta^(-n/scale_base) */
+    int block_length;
     size_t half, head_dim;
     bool adjacent;
 };
@@ -50,7 +51,7 @@ static void fill_pair(struct xpos *xpos, size_t k, int n, double theta, double z
         xpos->sines[at] = (float)sine;
         xpos->query_scales[at] = scale > 1e-37 ? (float)scale : 0; /* subnormals are slow */
     }
-    for (int p = 0; p < LOCUS_POSITION_BLOCK; p++)
+    for (int p = 0; p < xpos->block_length; p++)
         xpos->key_scales[(size_t)p * xpos->half + k] = (float)locus_power(zeta, -p / scale_base);
 }
 
@@ -62,12 +63,12 @@ static enum locus_status check(const struct locus_position_env *env, int dim, do
                           "position xpos: dim is %d; expected an even number from 2 to the head's "
                           "width %d",
                           dim, env->head_dim);
-    double growth = locus_power(zeta, -(LOCUS_POSITION_BLOCK - 1) / scale_base);
+    double growth = locus_power(zeta, -(env->block_length - 1) / scale_base);
     if (growth > MOST_GROWTH)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position xpos: with scale_base %g and zeta %g keys grow %g times within "
                           "%d positions; expected at most %d times",
-                          scale_base, zeta, growth, LOCUS_POSITION_BLOCK, MOST_GROWTH);
+                          scale_base, zeta, growth, env->block_length, MOST_GROWTH);
     return LOCUS_OK;
 }
 
@@ -85,13 +86,15 @@ static enum locus_status init_xpos(void **state, const struct locus_position_env
     xpos->half = (size_t)dim / 2;
     xpos->head_dim = (size_t)env->head_dim;
     xpos->adjacent = locus_position_int(spec, "pairs") == 1;
-    size_t n = (size_t)env->session_length, row_bytes = xpos->half * sizeof(float);
+    xpos->block_length = env->block_length;
+    size_t n = (size_t)env->session_length, n_block = (size_t)env->block_length;
+    size_t row_bytes = xpos->half * sizeof(float);
     xpos->cosines = locus_aligned_zalloc(n, row_bytes);
     xpos->sines = locus_aligned_zalloc(n, row_bytes);
     xpos->query_scales = locus_aligned_zalloc(n, row_bytes);
-    xpos->key_scales = locus_aligned_zalloc(LOCUS_POSITION_BLOCK, row_bytes);
+    xpos->key_scales = locus_aligned_zalloc(n_block, row_bytes);
     if (!xpos->cosines || !xpos->sines || !xpos->query_scales || !xpos->key_scales)
-        return locus_fail_memory(error, (3 * n + LOCUS_POSITION_BLOCK) * row_bytes);
+        return locus_fail_memory(error, (3 * n + n_block) * row_bytes);
     for (size_t k = 0; k < xpos->half; k++)
         fill_pair(xpos, k, env->session_length,
                   locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / dim),
@@ -112,21 +115,25 @@ static void turn(const struct xpos *xpos, float *x0, float *x1, size_t step, siz
     }
 }
 
-/* `reader` is the block's origin. */
-static void rotate(const void *state, int layer, enum locus_position_rows which, float *rows,
-                   int n_heads, const int *positions, int n, int reader)
+static void rotate(const void *state, const struct locus_rotate_op *op)
 {
     const struct xpos *xpos = state;
-    const float *scales = which == LOCUS_KEY ? xpos->key_scales : xpos->query_scales;
-    (void)layer;
-    for (int i = 0; i < n; i++) {
+    const float *scales = op->which == LOCUS_KEY ? xpos->key_scales : xpos->query_scales;
+    float *rows = op->rows;
+    for (int i = 0; i < op->n; i++) {
         /* A query before the block sees none of it: its product is not used. */
-        size_t position = (size_t)positions[i];
-        size_t from_origin = positions[i] > reader ? (size_t)(positions[i] - reader) : 0;
-        for (int h = 0; h < n_heads; h++, rows += xpos->head_dim)
+        const int past = op->positions[i] - op->origin;
+        const size_t position = (size_t)op->positions[i], from_origin = past > 0 ? (size_t)past : 0;
+        for (int h = 0; h < op->n_heads; h++, rows += xpos->head_dim)
             turn(xpos, rows, xpos->adjacent ? rows + 1 : rows + xpos->half, xpos->adjacent ? 2 : 1,
                  position, scales + from_origin * xpos->half);
     }
+}
+
+static enum locus_frame frame(const void *state)
+{
+    (void)state;
+    return LOCUS_FRAME_BLOCK;
 }
 
 static const struct locus_position_param params[] = {
@@ -143,11 +150,12 @@ static const struct locus_position_param params[] = {
 };
 
 const struct locus_position_scheme locus_scheme_xpos = {
+    .abi = LOCUS_POSITION_ABI,
     .name = "xpos",
     .summary = "rotary positions that decay with the distance (xPos)",
     .params = params,
     .init = init_xpos,
     .free = free_xpos,
     .rotate = rotate,
-    .relative_blocks = true,
+    .frame = frame,
 };
