@@ -56,6 +56,7 @@ struct locus_position_spec {
     double values[LOCUS_POSITION_MAX_PARAMS]; /* as `params` lists them; a CHOICE's is its index */
     uint32_t stated; /* bit i: a printed SPEC must name it, because values[i] is its default where
                       * the checkpoint's own SPEC has another, or isn't the model's */
+    uint32_t given;  /* bit i: the SPEC, or the checkpoint's own, names it */
 };
 
 /* The value of a parameter (a word's is negative), an int's cut to the range of int; `key` must be
@@ -63,11 +64,16 @@ struct locus_position_spec {
 LOCUS_API double locus_position_number(const struct locus_position_spec *spec, const char *key);
 LOCUS_API int locus_position_int(const struct locus_position_spec *spec, const char *key);
 
+/* Whether the SPEC, or the checkpoint's own, names a parameter; and a value of it for `settle`. */
+LOCUS_API bool locus_position_given(const struct locus_position_spec *spec, const char *key);
+LOCUS_API void locus_position_set(struct locus_position_spec *spec, const char *key, double value);
+
 /* What a scheme may know of the model and the session. */
 struct locus_position_env {
     int n_embd, n_layer, n_head, n_head_kv, head_dim;
     int trained_length;  /* tokens of the training texts */
     int session_length;  /* positions 0 .. session_length-1 may occur */
+    int text_length;     /* tokens of the texts to come, where that is known; else 0 */
     float score_scale;   /* what q.k is multiplied by before bias */
     int block_length;    /* LOCUS_FRAME_BLOCK: a key is less than this past its origin */
     const char *kernels; /* the session's kernel set by name; NULL: the best this CPU has */
@@ -87,6 +93,14 @@ struct locus_embed_op {
     float *kept; /* [n, embed_floats]: see that hook; NULL without it */
 };
 
+/* What a layer's attention reads, of tokens first_position .. first_position+n-1. */
+struct locus_observe_op {
+    int layer;
+    const float *x; /* [n, n_embd]: as the projections of q, k and v read it, normed where it is */
+    int first_position, n;
+    float *kept; /* [n, layer_floats]: to be filled; see the hook */
+};
+
 enum locus_position_rows { LOCUS_QUERY, LOCUS_KEY };
 
 /* Queries or keys, as projected. */
@@ -97,6 +111,8 @@ struct locus_rotate_op {
     int n, n_heads, first_head; /* all heads, but for queries in LOCUS_FRAME_BLOCK */
     const int *positions;       /* [n] */
     int origin;                 /* of the frame: see enum locus_frame */
+    const float *kept; /* [n, layer_floats]: what observe kept of them; in LOCUS_FRAME_QUERY the
+                        * rows go on, for keys, to the query's */
 };
 
 /* One query and a run of its keys, in the order of positions. */
@@ -108,6 +124,9 @@ struct locus_bias_op {
     const int *k_positions; /* or at k_positions[n_k], where that isn't NULL */
     float *scores;          /* [n_k]: scaled, before the softmax; the bias is added to them */
     float *scratch;         /* [scratch_floats(state, n_k)] */
+    /* What observe kept of the query [layer_floats], and of the keys [n_k, layer_floats]; NULL
+     * without it. */
+    const float *q_kept, *k_kept;
 };
 
 /* What the rotation of a cached key is relative to. */
@@ -158,6 +177,12 @@ struct locus_position_scheme {
 
     /* ADVANCED, all OPTIONAL. */
 
+    /* Puts numbers in the place of words, such as a `length=row` that env->text_length may replace.
+     * Called when a SPEC is resolved, when all values are in place. */
+    void (*settle)(struct locus_position_spec *spec, const struct locus_position_env *env);
+    /* An estimate of the position up to which these values carry a model; 0: none. *formula becomes
+     * a sentence on where it comes from. */
+    double (*reach)(const struct locus_position_spec *spec, const char **formula);
     /* Positions the scheme has; 0, or no hook: as many as you like. */
     int (*max_positions)(const void *state);
     /* Floats of scratch that bias needs for n_k keys. */
@@ -166,6 +191,12 @@ struct locus_position_scheme {
      * holds them, and a rewind drops them. The row before op->kept is the previous position's;
      * zeros before the first. */
     int (*embed_floats)(const void *state);
+    /* Looks at what a layer's attention reads, and keeps layer_floats of each token: they reach
+     * rotate and bias (gates, data-dependent decays). Called once a layer and chunk, in order, on
+     * one thread, before that layer's rotate. The session holds op->kept, and a rewind drops it;
+     * the row before it is the previous token's, zeros before the first. */
+    void (*observe)(const void *state, const struct locus_observe_op *op);
+    int (*layer_floats)(const void *state);
     /* What rotated keys are relative to; LOCUS_FRAME_ABSOLUTE without the hook. */
     enum locus_frame (*frame)(const void *state);
     /* True: bias needs all scores of a row at once (n_k is all the row sees), not a part. */

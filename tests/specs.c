@@ -10,6 +10,7 @@ static const char *const variants[] = {
     "sinusoidal:layout=concat,denominator=fairseq,offset=2",
     "sinusoidal:width=7,factor=2",
     "rope:pairs=adjacent,dim=6",
+    "rope; layers 1::2 none",
     "rope:nope_every=2",
     "rope:scaling=linear,factor=3",
     "rope:scaling=ntk,factor=4",

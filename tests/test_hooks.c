@@ -173,21 +173,90 @@ static const struct locus_position_scheme by_store = {.abi = LOCUS_POSITION_ABI,
 static const struct locus_position_scheme by_text = {
     .abi = LOCUS_POSITION_ABI, .name = "by-text", .summary = "", .embed = add_sum_at_once};
 
+/* A decay that depends on the text, as forget gates do: each token keeps, of each layer, its
+ * running sum and how many there are. Scores times 1 + the sum between key and query: by the bias
+ * ... */
+enum { KEPT = 2 };
+
+static int kept_floats(const void *state)
+{
+    (void)state;
+    return KEPT;
+}
+
+static void sum_gates(const void *state, const struct locus_observe_op *op)
+{
+    float *kept = op->kept;
+    (void)state;
+    for (int i = 0; i < op->n; i++, kept += KEPT) {
+        kept[0] = kept[-KEPT] + 0.01f * fabsf(op->x[i * TINY_EMBD + op->layer]);
+        kept[1] = kept[1 - KEPT] + 1;
+        ck_assert_float_eq(kept[1], (float)(op->first_position + i + 1));
+    }
+}
+
+static void scale_by_gates(const void *state, const struct locus_bias_op *op)
+{
+    (void)state;
+    ck_assert_float_eq(op->q_kept[1], (float)(op->q_position + 1));
+    for (int j = 0; j < op->n_k; j++) {
+        const float *kept = op->k_kept + (ptrdiff_t)j * KEPT;
+        ck_assert_float_eq(kept[1], (float)(op->k_first + j + 1));
+        op->scores[j] *= 1 + op->q_kept[0] - kept[0];
+    }
+}
+
+static const struct locus_position_scheme by_gates = {.abi = LOCUS_POSITION_ABI,
+                                                      .name = "by-gates",
+                                                      .summary = "",
+                                                      .bias = scale_by_gates,
+                                                      .observe = sum_gates,
+                                                      .layer_floats = kept_floats};
+
+/* ... or by keys relative to their query. */
+static void scale_keys_by_gates(const void *state, const struct locus_rotate_op *op)
+{
+    float *rows = op->rows;
+    (void)state;
+    for (int i = 0; i < op->n; i++)
+        ck_assert_float_eq(op->kept[i * KEPT + 1], (float)(op->positions[i] + 1));
+    if (op->which == LOCUS_QUERY) return;
+    const float *of_query = op->kept + (ptrdiff_t)(op->origin - op->positions[0]) * KEPT;
+    ck_assert_float_eq(of_query[1], (float)(op->origin + 1));
+    for (int i = 0; i < op->n; i++)
+        for (int d = 0; d < op->n_heads * TINY_HEAD_DIM; d++)
+            *rows++ *= 1 + of_query[0] - op->kept[i * KEPT];
+}
+
+static const struct locus_position_scheme by_gated_keys = {.abi = LOCUS_POSITION_ABI,
+                                                           .name = "by-gated-keys",
+                                                           .summary = "",
+                                                           .rotate = scale_keys_by_gates,
+                                                           .frame = of_query,
+                                                           .observe = sum_gates,
+                                                           .layer_floats = kept_floats};
+
 /* ---- sessions ----------------------------------------------------------------------------- */
 
+struct setting {
+    const char *position; /* SPEC; NULL: the scheme's name */
+    int first_position;
+};
+
 /* The text in batches of n_batch, then its last third again; logits [N, TINY_VOCAB]. */
-static float *run_from(int first_position, const locus_model *model,
-                       const struct locus_position_scheme *scheme, int n_batch, int n_threads)
+static float *run_as(struct setting setting, const locus_model *model,
+                     const struct locus_position_scheme *scheme, int n_batch, int n_threads)
 {
     locus_error error;
     int32_t tokens[N];
     const int first = N * 2 / 3;
     float *logits = calloc(N * TINY_VOCAB, sizeof *logits);
-    locus_session_params params = {.scheme = scheme,
+    locus_session_params params = {.position = setting.position,
+                                   .scheme = scheme,
                                    .n_context = N,
                                    .n_batch = n_batch,
                                    .n_threads = n_threads,
-                                   .first_position = first_position};
+                                   .first_position = setting.first_position};
     locus_session *session = locus_session_create(model, &params, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     for (int i = 0; i < N; i++)
@@ -206,7 +275,7 @@ static float *run_from(int first_position, const locus_model *model,
 static float *run(const locus_model *model, const struct locus_position_scheme *scheme, int n_batch,
                   int n_threads)
 {
-    return run_from(0, model, scheme, n_batch, n_threads);
+    return run_as((struct setting){0}, model, scheme, n_batch, n_threads);
 }
 
 static void check_same(float *a, float *b)
@@ -238,12 +307,13 @@ END_TEST
 
 START_TEST(keys_are_relative_to_their_block)
 {
+    const struct setting shifted = {.first_position = SHIFT};
     locus_model *model = tiny_model(WINDOW, 2);
-    float *whole = run_from(SHIFT, model, &by_block, 0, 1);
-    check_near(whole, run_from(SHIFT, model, &by_growth, 0, 1));
-    check_same(whole, run_from(SHIFT, model, &by_block, 1, 1));
-    check_same(whole, run_from(SHIFT, model, &by_block, 11, 1));
-    check_same(whole, run_from(SHIFT, model, &by_block, N - 1, 2));
+    float *whole = run_as(shifted, model, &by_block, 0, 1);
+    check_near(whole, run_as(shifted, model, &by_growth, 0, 1));
+    check_same(whole, run_as(shifted, model, &by_block, 1, 1));
+    check_same(whole, run_as(shifted, model, &by_block, 11, 1));
+    check_same(whole, run_as(shifted, model, &by_block, N - 1, 2));
     free(whole);
     locus_model_free(model);
 }
@@ -293,6 +363,53 @@ START_TEST(what_a_scheme_keeps_goes_on_from_the_last_position)
 }
 END_TEST
 
+START_TEST(what_a_scheme_keeps_of_each_layer_goes_on_from_the_last_token)
+{
+    locus_model *model = tiny_model(WINDOW, 2);
+    float *whole = run(model, &by_gates, 0, 1), *plain = run(model, &by_score, 0, 1);
+    ck_assert_int_ne(memcmp(whole, plain, N * TINY_VOCAB * sizeof *whole), 0);
+    check_near(whole, run(model, &by_gated_keys, 0, 1));
+    check_same(whole, run(model, &by_gates, 1, 1));
+    check_same(whole, run(model, &by_gates, 11, 1));
+    check_same(whole, run(model, &by_gates, N - 1, 2));
+    float *keys = run(model, &by_gated_keys, 0, 1);
+    check_same(keys, run(model, &by_gated_keys, 1, 1));
+    check_same(keys, run(model, &by_gated_keys, N - 1, 2));
+    free(keys);
+    free(plain);
+    free(whole);
+    locus_model_free(model);
+}
+END_TEST
+
+/* Frames side by side: keys as rows in one layer, and as panels in the other. */
+START_TEST(each_layer_has_its_frame)
+{
+    static const struct {
+        const char *position, *same_as;
+        const struct locus_position_scheme *scheme, *other;
+    } pairs[] = {
+        {"none; layers 1 by-query", "none; layers 1 by-score", &by_query, &by_score},
+        {"none; layers 0 by-query", "none; layers 0 by-score", &by_query, &by_score},
+        {"by-query; layers 1 alibi", "by-score; layers 1 alibi", &by_query, &by_score},
+        {"alibi; layers 0 by-block", "alibi; layers 0 by-growth", &by_block, &by_growth},
+        {"rope; layers 1 by-gated-keys", "rope; layers 1 by-gates", &by_gated_keys, &by_gates},
+        {"by-both; layers 1 xpos", "by-score; layers 1 xpos", &by_both, &by_score},
+    };
+    locus_model *model = tiny_model(0, 0);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const int shift = pairs[i].scheme == &by_block ? SHIFT : 0;
+        const struct setting one = {pairs[i].position, shift}, other = {pairs[i].same_as, shift};
+        float *whole = run_as(one, model, pairs[i].scheme, 0, 1);
+        check_near(whole, run_as(other, model, pairs[i].other, 0, 1));
+        check_same(whole, run_as(one, model, pairs[i].scheme, 1, 1));
+        check_same(whole, run_as(one, model, pairs[i].scheme, N - 1, 2));
+        free(whole);
+    }
+    locus_model_free(model);
+}
+END_TEST
+
 START_TEST(a_scheme_of_another_abi_is_refused_by_name)
 {
     locus_model *model = tiny_model(0, 0);
@@ -322,6 +439,8 @@ int main(void)
     tcase_add_test(tests, whole_rows_are_all_that_a_token_sees);
     tcase_add_test(tests, whole_rows_of_keys_relative_to_their_query);
     tcase_add_test(tests, what_a_scheme_keeps_goes_on_from_the_last_position);
+    tcase_add_test(tests, what_a_scheme_keeps_of_each_layer_goes_on_from_the_last_token);
+    tcase_add_test(tests, each_layer_has_its_frame);
     tcase_add_test(tests, a_scheme_of_another_abi_is_refused_by_name);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

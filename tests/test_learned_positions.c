@@ -281,7 +281,7 @@ START_TEST(recurrent_adds_the_state_of_a_gru)
     struct locus_position_env env = position_env(&checkpoint);
     env.n_embd = n;
     struct locus_position position = position_open(&env, "recurrent");
-    ck_assert_int_eq(locus_position_embed_floats(&position), n);
+    ck_assert_int_eq(position.embed_floats, n);
     float tokens[N * N_EMBD], whole[N * N_EMBD], parts[N * N_EMBD];
     float kept[(N + 1) * N_EMBD] = {0}, kept_parts[(N + 1) * N_EMBD] = {0};
     position_random(tokens, N * n, 1, 5);

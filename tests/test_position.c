@@ -164,8 +164,8 @@ static const char *check_shift(const locus_model *model, const struct setting *s
 {
     static float here[N * TINY_VOCAB], there[N * TINY_VOCAB];
     locus_session *session = open_session(model, setting);
-    const struct locus_position_scheme *scheme = session->position.spec.scheme;
-    bool by_length = session->position.frame == LOCUS_FRAME_QUERY;
+    const struct locus_position_scheme *scheme = session->positions.schemes[0].spec.scheme;
+    bool by_length = session->positions.schemes[0].frame == LOCUS_FRAME_QUERY;
     struct setting shifted = *setting;
     shifted.first_position = SHIFT;
     eval(session, N, here);
@@ -216,11 +216,12 @@ static bool check_admission(const locus_model *model, const struct setting *sett
     struct setting in_full = *setting;
     in_full.attention = "full";
     locus_session *session = open_session(model, &in_full);
-    const struct locus_position_scheme *scheme = session->position.spec.scheme;
+    const struct locus_position_scheme *scheme = session->positions.schemes[0].spec.scheme;
     bool hides = strncmp(setting->attention, "full", 4) != 0;
     bool moves = hides && strncmp(setting->attention, "window", 6) != 0;
-    bool admitted = !(moves && (scheme->embed || session->position.frame == LOCUS_FRAME_QUERY)) &&
-                    !(hides && scheme->whole_row);
+    bool admitted =
+        !(moves && (scheme->embed || session->positions.schemes[0].frame == LOCUS_FRAME_QUERY)) &&
+        !(hides && scheme->whole_row);
     locus_session_free(session);
     session = try_session(model, setting, &error);
     ck_assert_msg((session != NULL) == admitted, "%s, attention %s: %s", setting->position,

@@ -395,20 +395,7 @@ START_TEST(xpos_has_the_known_decay)
 }
 END_TEST
 
-/* ---- layers, refusals --------------------------------------------------------------------- */
-
-START_TEST(every_nth_layer_is_left_alone)
-{
-    struct locus_position_env env = position_env(NULL);
-    struct locus_position position = position_open(&env, "rope:nope_every=4");
-    for (int layer = 0; layer < 9; layer++) {
-        float row[HEAD_DIM] = {1, 2, 3, 4, 5, 6, 7, 8};
-        position_rotate(&position, layer, LOCUS_KEY, row, 1, 5, 0);
-        ck_assert_int_eq(row[0] == 1, layer == 3 || layer == 7);
-    }
-    locus_position_free(&position);
-}
-END_TEST
+/* ---- refusals --------------------------------------------------------------------- */
 
 START_TEST(rope_refuses_what_it_cannot_serve)
 {
@@ -507,7 +494,6 @@ int main(void)
     tcase_add_loop_test(tests, xpos_products_decay_with_distance, 0,
                         sizeof xpos_cases / sizeof *xpos_cases);
     tcase_add_test(tests, xpos_has_the_known_decay);
-    tcase_add_test(tests, every_nth_layer_is_left_alone);
     tcase_add_test(tests, rope_refuses_what_it_cannot_serve);
     tcase_add_loop_test(tests, specs_of_scalings_print_resolved, 0, sizeof prints / sizeof *prints);
     suite_add_tcase(suite, tests);

@@ -14,6 +14,7 @@
 #include "cli/talk.h"
 #include "forward/session.h"
 #include "model/finite.h"
+#include "position/layers.h"
 #include "tokenizer/tokenizer.h"
 
 struct inspect_options {
@@ -46,11 +47,11 @@ static int resolve_position(struct inspection *inspection)
 {
     const locus_model_info *info = &inspection->info;
     const struct locus_position_env env = locus_model_env(inspection->model, info->trained_length);
-    struct locus_position_spec spec;
+    struct locus_layer_specs specs;
     locus_error error;
-    if (locus_position_resolve(&spec, NULL, info->position, NULL, &env, &error))
+    if (locus_layer_specs_resolve(&specs, NULL, info->position, NULL, &env, &error))
         return locus_talk_error("%s: %s", inspection->path, error.message);
-    locus_position_print(&spec, &inspection->position);
+    locus_layer_specs_print(&specs, &inspection->position);
     return inspection->position.failed ? locus_talk_error("out of memory for the position") : -1;
 }
 

@@ -180,7 +180,7 @@ static int plot_table(struct plot *plot)
                                  .rows = {.label = "position"},
                                  .columns = {.label = "dimension"},
                                  .palette = LOCUS_VIRIDIS};
-    status = draw_map(plot, "Position embedding", plot->probe.text, &map);
+    status = draw_map(plot, "Position embedding", plot->probe.positions.text, &map);
     free(values);
     return status;
 }
@@ -213,7 +213,7 @@ static int plot_similarity(struct plot *plot)
                                      .min = min < 1 ? (double)min : 0,
                                      .max = 1,
                                      .square = true};
-        status = draw_map(plot, "Position similarity", plot->probe.text, &map);
+        status = draw_map(plot, "Position similarity", plot->probe.positions.text, &map);
     }
     free(cosines);
     free(values);
@@ -238,7 +238,7 @@ static int plot_bias(struct plot *plot)
                                      .rows = {.label = "head"},
                                      .columns = {.label = "distance from query to key (tokens)"},
                                      .palette = LOCUS_VIRIDIS};
-        status = draw_map(plot, "Attention bias", plot->probe.text, &map);
+        status = draw_map(plot, "Attention bias", plot->probe.positions.text, &map);
     }
     free(bias);
     return status;
@@ -260,7 +260,7 @@ static int add_line(struct plot *plot, struct rotation_lines *lines, const char 
     int n = plot->probe.length, at = lines->n++;
     lines->x[at] = calloc((size_t)n, sizeof **lines->x);
     lines->y[at] = calloc((size_t)n, sizeof **lines->y);
-    lines->names[at] = strdup(plot->probe.text);
+    lines->names[at] = strdup(plot->probe.positions.text);
     if (!lines->x[at] || !lines->y[at] || !lines->names[at]) return fail_memory();
     if (locus_probe_rotation(&plot->probe, plot->options->layer, plot->options->head, lines->y[at],
                              &error))

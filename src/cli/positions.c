@@ -1,5 +1,6 @@
 /* locus positions [NAME]: the registry of position schemes, all of it made from their tables. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,6 @@
 #include "forward/policy.h"
 #include "position/position.h"
 #include "position/registry.h"
-#include "position/rope_scaling.h"
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -153,39 +153,39 @@ static void append_example(struct locus_buffer *out, const char *name,
 {
     enum { MOST = 2 };
     const struct locus_position_param *params = spec->scheme->params;
-    bool shorthand = strcmp(name, spec->scheme->name) != 0;
+    const struct locus_position_alias *alias = locus_position_find_alias(name, strlen(name));
     char separator = ':';
     int n = 0;
     locus_buffer_printf(out, "\nExample:\n  locus generate -p \"Once upon a time\" -P %s", name);
+    if (alias && alias->example) locus_buffer_printf(out, ":%s", alias->example);
     for (int i = 0; params && params[i].key && n < MOST; i++) {
-        bool factor = strcmp(params[i].key, "factor") == 0;
         bool models = default_name(&params[i]) != params[i].fallback;
-        if (strchr(name, ':') || models || (shorthand && !factor)) continue;
+        if (strchr(name, ':') || models || alias) continue;
         locus_buffer_printf(out, "%c%s=", separator, params[i].key);
-        locus_position_print_value(&params[i], shorthand ? 4 : spec->values[i], out);
+        locus_position_print_value(&params[i], spec->values[i], out);
         separator = ',';
         n++;
     }
     locus_buffer_append(out, "\n", 1);
 }
 
-/* What ntk's factor is good for, with 4 where none is named. */
-static void append_reach(struct locus_buffer *out, const struct locus_position_spec *spec)
+/* How far the values carry a model, those of the example where the ones given do nothing. */
+static void append_reach(struct locus_buffer *out, const char *name,
+                         const struct locus_position_spec *spec)
 {
+    const struct locus_position_alias *alias = locus_position_find_alias(name, strlen(name));
     struct locus_position_spec example = *spec;
-    if (locus_rope_spec_reach(spec) == 0) return;
-    if (locus_position_number(spec, "factor") == 1 &&
-        !locus_resolve_without_model(&example, "ntk:factor=4,dim=64", NULL))
-        return;
-    locus_buffer_printf(out,
-                        "\nUnder ntk factor is alpha, not a ratio of lengths. It carries a model "
-                        "to about alpha^(2 k/(dim-2))\ntimes its trained length, where k = dim "
-                        "ln(trained / 2 pi) / (2 ln base): an estimate. With alpha %g, %d\n"
-                        "dimensions, base %g and %d trained positions: %.1f times.\n",
-                        locus_position_number(&example, "factor"),
-                        locus_position_int(&example, "dim"),
-                        locus_position_number(&example, "base"),
-                        locus_position_int(&example, "trained"), locus_rope_spec_reach(&example));
+    const char *formula;
+    char text[64];
+    if (locus_position_reach(spec, &formula) == 0) return;
+    if (alias && alias->example) {
+        snprintf(text, sizeof text, "%s:%s", name, alias->example);
+        if (!locus_resolve_without_model(&example, text, NULL)) return;
+    }
+    locus_buffer_printf(out, "\n%s:\nan estimate. ", formula);
+    locus_position_print(&example, out);
+    locus_buffer_printf(out, "\nreaches about %.0f positions in a model trained to %d.\n",
+                        locus_position_reach(&example, &formula), LOCUS_INVENTED_LENGTH);
 }
 
 static int describe_one(const char *text)
@@ -206,7 +206,7 @@ static int describe_one(const char *text)
     append_params(&out, text, &spec);
     if (!locus_position_find_alias(text, strcspn(text, ":"))) append_shorthands(&out, scheme);
     append_example(&out, text, &spec);
-    append_reach(&out, &spec);
+    append_reach(&out, text, &spec);
     if (scheme->params && scheme->params->key)
         locus_buffer_printf(&out,
                             "\nKeys that are not named keep the values of a checkpoint whose own "
@@ -260,6 +260,9 @@ static int describe_all(void)
         append_keys(&out, scheme->params);
     }
     append_shorthands(&out, NULL);
+    locus_buffer_printf(&out, "\nLayers, counted from 0, may have schemes of their own: "
+                              "-P \"rope; layers 3::4 none\", or, for\nthe same, "
+                              "-P rope:nope_every=4.\n");
     append_policies(&out);
     locus_buffer_printf(&out, "\n'locus positions NAME' explains a scheme and its parameters.\n");
     return locus_stdout_finish(&out);

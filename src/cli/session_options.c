@@ -8,22 +8,24 @@
 
 #include "base/threads.h"
 #include "cli/talk.h"
-#include "forward/policy.h"
-#include "position/position.h"
-#include "position/rope_scaling.h"
+#include "forward/session.h"
+#include "position/layers.h"
 
 bool locus_resolve_without_model(struct locus_position_spec *spec, const char *text,
                                  locus_error *error)
 {
+    struct locus_layer_specs specs;
     const struct locus_position_env env = {.n_embd = 64,
-                                           .n_layer = 1,
+                                           .n_layer = 1 << 16, /* as many as any */
                                            .n_head = 1,
                                            .n_head_kv = 1,
                                            .head_dim = 64,
-                                           .trained_length = 1024,
-                                           .session_length = 1024,
+                                           .trained_length = LOCUS_INVENTED_LENGTH,
+                                           .session_length = LOCUS_INVENTED_LENGTH,
                                            .score_scale = 1};
-    return locus_position_resolve(spec, text, NULL, NULL, &env, error) == LOCUS_OK;
+    if (locus_layer_specs_resolve(&specs, text, NULL, NULL, &env, error)) return false;
+    *spec = specs.specs[0];
+    return true;
 }
 
 int locus_check_position(const char *command, const char *spec)
@@ -89,22 +91,6 @@ uint64_t locus_seed_option(const struct locus_common *common)
     return (uint32_t)time.tv_nsec ^ (uint32_t)time.tv_sec << 12 ^ (uint32_t)getpid();
 }
 
-/* How far ntk carries the model. */
-static void note_ntk_reach(const locus_session *session, const locus_model_info *info)
-{
-    const struct locus_position_env env = {.head_dim = info->head_dim,
-                                           .trained_length = info->trained_length,
-                                           .session_length = locus_session_capacity(session)};
-    struct locus_position_spec spec;
-    if (locus_position_resolve(&spec, locus_session_position(session), NULL, NULL, &env, NULL))
-        return;
-    double reach = locus_rope_spec_reach(&spec);
-    if (reach > 0)
-        locus_talk_note("note: ntk with factor %g reaches about %.0f positions, an estimate",
-                        locus_position_number(&spec, "factor"),
-                        reach * locus_position_number(&spec, "trained"));
-}
-
 void locus_tell_session(const struct locus_common *common, const char *model_path,
                         const locus_model_info *info, const locus_session *session)
 {
@@ -126,7 +112,10 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
     if (common->position)
         locus_talk_note("note: position %s; the model was trained with %s",
                         locus_session_position(session), info->position);
-    note_ntk_reach(session, info);
+    const double reach = locus_positions_reach(&session->positions);
+    if (reach > 0)
+        locus_talk_note("note: position %s reaches about %.0f positions, an estimate",
+                        locus_session_position(session), reach);
     if (locus_session_reach(session) > 0)
         locus_talk_note("note: attention %s reaches %d positions, the model was trained to %d",
                         locus_session_attention(session), locus_session_reach(session),

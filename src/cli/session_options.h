@@ -5,8 +5,11 @@
 #include "cli/options.h"
 #include "locus_position.h"
 
+enum { LOCUS_INVENTED_LENGTH = 1024 }; /* trained length of the average model */
+
 /* Resolves a position SPEC where there is no model, for an average one: only names, keys and ranges
- * matter. False with *error (or NULL) filled if it is wrong. */
+ * matter; the first one, where layers have others. False with *error (or NULL) filled if it is
+ * wrong. */
 bool locus_resolve_without_model(struct locus_position_spec *spec, const char *text,
                                  locus_error *error);
 

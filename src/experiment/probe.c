@@ -15,22 +15,14 @@ static enum locus_status open_probe(struct locus_scheme_probe *probe, const char
     bool asked = probe->length > 0;
     if (!asked) probe->length = model->config.trained_length;
     const struct locus_position_env env = locus_model_env(model, probe->length);
-    enum locus_status status = locus_position_resolve(&probe->position.spec, spec,
-                                                      model->config.position, NULL, &env, error);
-    if (status) {
-        probe->position.spec.scheme = NULL;
-        return status;
-    }
-    struct locus_buffer printed = {0};
-    locus_position_print(&probe->position.spec, &printed);
-    probe->text = printed.bytes;
-    if (printed.failed) return locus_fail_memory(error, printed.length);
-    if ((status = locus_position_init(&probe->position, &env, error))) return status;
-    int max = locus_position_max_positions(&probe->position);
+    enum locus_status status =
+        locus_positions_open(&probe->positions, spec, model->config.position, NULL, &env, error);
+    if (status) return status;
+    int max = locus_positions_max(&probe->positions);
     if (max == 0 || probe->length <= max) return LOCUS_OK;
     if (asked)
         return locus_fail(error, LOCUS_ERROR_POSITION, "position %s has %d positions, found %d",
-                          probe->text, max, probe->length);
+                          probe->positions.text, max, probe->length);
     probe->length = max;
     return LOCUS_OK;
 }
@@ -45,21 +37,21 @@ enum locus_status locus_scheme_probe_open(struct locus_scheme_probe *probe,
 
 void locus_scheme_probe_close(struct locus_scheme_probe *probe)
 {
-    locus_position_free(&probe->position);
-    free(probe->text);
+    locus_positions_close(&probe->positions);
     *probe = (struct locus_scheme_probe){0};
 }
 
 /* "position NAME <reason>; plots that fit: ..." */
-static enum locus_status refuse(const struct locus_scheme_probe *probe, const char *reason,
+static enum locus_status refuse(const struct locus_position *position, const char *reason,
                                 locus_error *error)
 {
-    const struct locus_position_scheme *scheme = probe->position.spec.scheme;
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    const bool reads_text = position->layer_floats > 0;
     return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                       "position %s %s; plots that fit: %s%s%sattention", scheme->name, reason,
                       scheme->embed ? "table, similarity, " : "",
-                      scheme->bias && !scheme->whole_row ? "bias, " : "",
-                      scheme->rotate && !scheme->bias ? "rotation, " : "");
+                      scheme->bias && !scheme->whole_row && !reads_text ? "bias, " : "",
+                      scheme->rotate && !scheme->bias && !reads_text ? "rotation, " : "");
 }
 
 static enum locus_status check_layer(const struct locus_scheme_probe *probe, int layer,
@@ -104,11 +96,11 @@ static enum locus_status look_up(const struct locus_scheme_probe *probe, const i
 enum locus_status locus_probe_table(const struct locus_scheme_probe *probe, const int32_t *tokens,
                                     float *table, locus_error *error)
 {
-    const struct locus_position *position = &probe->position;
+    const struct locus_position *position = &probe->positions.schemes[0];
     if (!position->spec.scheme->embed)
-        return refuse(probe, "adds nothing to the embedding: it has no table", error);
+        return refuse(position, "adds nothing to the embedding: it has no table", error);
     size_t n = (size_t)probe->length, n_embd = (size_t)probe->model->config.n_embd;
-    size_t kept_floats = (size_t)locus_position_embed_floats(position);
+    size_t kept_floats = (size_t)position->embed_floats;
     if (kept_floats && !tokens)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position %s adds what depends on the text: it needs one",
@@ -161,13 +153,16 @@ void locus_probe_similarity(const float *table, int n, int n_cols, float *cosine
 enum locus_status locus_probe_bias(const struct locus_scheme_probe *probe, int layer, float *bias,
                                    locus_error *error)
 {
-    const struct locus_position *position = &probe->position;
     const struct locus_config *config = &probe->model->config;
     enum locus_status status = check_layer(probe, layer, error);
     if (status) return status;
-    if (!position->spec.scheme->bias) return refuse(probe, "adds no bias to the scores", error);
+    const struct locus_position *position = locus_positions_at(&probe->positions, layer);
+    if (!position->spec.scheme->bias) return refuse(position, "adds no bias to the scores", error);
     if (position->spec.scheme->whole_row)
-        return refuse(probe, "adds a bias that depends on the scores: it has no map by distance",
+        return refuse(position, "adds a bias that depends on the scores: it has no map by distance",
+                      error);
+    if (position->layer_floats > 0)
+        return refuse(position, "adds a bias that depends on the text: it has no map by distance",
                       error);
     size_t n = (size_t)probe->length, head_dim = (size_t)config->head_dim;
     float *q = calloc((size_t)config->n_head * head_dim, sizeof *q);
@@ -228,7 +223,7 @@ static void rotate_basis(const struct locus_scheme_probe *probe, int layer,
             rows[i * width + head * head_dim + i] = 1;
         positions[i] = at;
     }
-    locus_position_rotate(&probe->position, &op);
+    locus_position_rotate(locus_positions_at(&probe->positions, layer), &op);
 }
 
 static double trace(const float *q, size_t q_width, const float *k, size_t k_width, size_t head_dim)
@@ -255,7 +250,7 @@ static void compare_rotations(const struct locus_scheme_probe *probe, int layer,
                               float *k, int *positions, double *products)
 {
     const struct locus_config *config = &probe->model->config;
-    const enum locus_frame frame = probe->position.frame;
+    const enum locus_frame frame = locus_positions_at(&probe->positions, layer)->frame;
     const int last = probe->length - 1;
     const size_t head_dim = (size_t)config->head_dim;
     const size_t k_head = (size_t)(head / (config->n_head / config->n_head_kv));
@@ -282,8 +277,12 @@ enum locus_status locus_probe_rotation(const struct locus_scheme_probe *probe, i
     if (head < 0 || head >= config->n_head)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT, "head %d: the model has heads 0 to %d", head,
                           config->n_head - 1);
-    if (!probe->position.spec.scheme->rotate)
-        return refuse(probe, "rotates no query and no key", error);
+    const struct locus_position *position = locus_positions_at(&probe->positions, layer);
+    if (!position->spec.scheme->rotate)
+        return refuse(position, "rotates no query and no key", error);
+    if (position->layer_floats > 0)
+        return refuse(position, "rotates by what the text says: it has no angle by distance",
+                      error);
     size_t head_dim = (size_t)config->head_dim;
     size_t q_width = (size_t)config->n_head * head_dim;
     size_t k_width = (size_t)config->n_head_kv * head_dim;
@@ -296,7 +295,7 @@ enum locus_status locus_probe_rotation(const struct locus_scheme_probe *probe, i
         for (int i = 0; i < probe->length && !status; i++)
             status = check_number(probe, products[i], error);
         if (!status && is_flat(products, probe->length))
-            status = refuse(probe, "leaves q.k the same at every distance", error);
+            status = refuse(position, "leaves q.k the same at every distance", error);
     }
     free(q);
     free(k);

@@ -13,8 +13,7 @@
 /* A scheme in use outside a session. */
 struct locus_scheme_probe {
     const struct locus_model *model;
-    struct locus_position position;
-    char *text; /* full SPEC */
+    struct locus_positions positions;
     int length; /* positions 0 .. length-1 */
 };
 

@@ -4,10 +4,9 @@
 
 #include "base/error.h"
 
-/* A session that holds `length` positions, its scheme resolved for texts of that length: a key
- * `length` that the scheme has, that changes what it does, and that neither params->position nor
- * the checkpoint's own SPEC sets becomes `length`, so that rows are as in one forward pass over
- * the whole text. params->n_context is passed over. */
+/* A session that holds `length` positions, its SPEC resolved for texts of that length
+ * (env->text_length), so that rows are as in one forward pass over the whole text.
+ * params->n_context is passed over. */
 locus_session *locus_session_for_length(const locus_model *model,
                                         const locus_session_params *params, int length,
                                         locus_error *error);

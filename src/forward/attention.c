@@ -104,9 +104,13 @@ static struct scratch lay_out(const struct locus_session *session,
 
 size_t locus_attend_floats(const struct locus_session *session)
 {
-    size_t used = 0;
-    lay_out(session, &session->position, NULL, &used);
-    return used;
+    size_t most = 0;
+    for (int i = 0; i < session->positions.n; i++) {
+        size_t used = 0;
+        lay_out(session, &session->positions.schemes[i], NULL, &used);
+        most = used > most ? used : most;
+    }
+    return most;
 }
 
 /* ---- queries ------------------------------------------------------------------------------ */
@@ -184,7 +188,7 @@ static void rotate_block(const struct reading *reading, int start, int first, in
     const struct locus_cache *cache = &session->cache;
     float *keys = scratch->keys +
                   (size_t)(first - start) * (size_t)cache->n_head_kv * (size_t)cache->head_dim;
-    locus_cache_get_keys(cache, reading->layer, first, end, keys);
+    locus_cache_get_key_rows(cache, reading->layer, first, end, keys);
     for (int j = first; j < end; j++)
         scratch->k_positions[j - first] = session->first_position + j;
     const struct locus_rotate_op op = {.layer = reading->layer,
@@ -193,7 +197,8 @@ static void rotate_block(const struct reading *reading, int start, int first, in
                                        .n = end - first,
                                        .n_heads = cache->n_head_kv,
                                        .positions = scratch->k_positions,
-                                       .origin = reading->spans[0].q_position};
+                                       .origin = reading->spans[0].q_position,
+                                       .kept = locus_layer_kept(session, reading->layer, first)};
     locus_position_rotate(reading->position, &op);
     locus_cache_pack_keys(cache, scratch->keys, end - start, scratch->panels);
 }
@@ -217,7 +222,8 @@ static const float *block_queries(const struct reading *reading, int start)
         .n_heads = n_heads(reading),
         .first_head = reading->head,
         .positions = scratch->q_positions,
-        .origin = locus_block_origin(session, start, reading->spans[0].far)};
+        .origin = locus_block_origin(session, start, reading->spans[0].far),
+        .kept = locus_layer_kept(session, reading->layer, session->length + reading->row)};
     locus_position_rotate(reading->position, &op);
     return scratch->rotated;
 }
@@ -268,6 +274,7 @@ static void add_biases(const struct reading *reading, int start)
     for (int query = 0; query < n_queries(reading); query++) {
         const struct locus_span *span = query_span(reading, query);
         const int head = query_head(reading, query);
+        const int slot = session->length + reading->row + query / n_heads(reading);
         const int first = start + scratch->first[query];
         const int n = scratch->end[query] - scratch->first[query];
         float *scores =
@@ -283,10 +290,11 @@ static void add_biases(const struct reading *reading, int start)
             .k_positions = span->far ? session->far_positions + first : NULL,
             .scores = scores,
             .scratch = scratch->bias,
+            .q_kept = locus_layer_kept(session, reading->layer, slot),
+            .k_kept = locus_layer_kept(session, reading->layer, first),
         };
         locus_position_bias(reading->position, &op);
         if (probe->weights && probe->layer == reading->layer && probe->head == head) {
-            const int slot = session->length + reading->row + query / n_heads(reading);
             memcpy(probe->weights + (size_t)slot * (size_t)probe->n + first, scores,
                    (size_t)n * sizeof *scores);
         }
@@ -438,8 +446,9 @@ void locus_attend(struct locus_session *session, int layer, int n, int thread, i
 {
     float *base = session->threads + (size_t)thread * session->thread_floats;
     size_t used = 0;
-    struct reading reading = {
-        .session = session, .position = locus_layer_position(session, layer), .layer = layer};
+    struct reading reading = {.session = session,
+                              .position = locus_positions_at(&session->positions, layer),
+                              .layer = layer};
     reading.scratch = lay_out(session, reading.position, base, &used);
     struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS];
     const int n_head = session->model->config.n_head;

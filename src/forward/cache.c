@@ -22,7 +22,8 @@ enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_er
     size_t n_stores = (size_t)cache->n_layer * (size_t)cache->n_head_kv, n_blocks, n_slots = 0;
     size_t panel_bytes = locus_key_panel_bytes(cache->format, cache->head_dim);
     cache->value_row_bytes = locus_value_row_bytes(cache->format, cache->head_dim);
-    if (cache->key_rows) panel_bytes = LOCUS_KEY_PANEL * cache->value_row_bytes;
+    const size_t rows_bytes = LOCUS_KEY_PANEL * cache->value_row_bytes;
+    if (cache->key_rows && rows_bytes > panel_bytes) panel_bytes = rows_bytes;
     cache->key_panel_bytes = panel_bytes;
     bool failed = !locus_mul_size(n_stores, (size_t)cache->n_blocks, &n_blocks) ||
                   !locus_mul_size(n_blocks, LOCUS_KEY_BLOCK, &n_slots);
@@ -202,26 +203,35 @@ static bool put_row(const struct locus_cache *cache, unsigned char *row, const f
 void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store, int layer,
                           int slot, const float *keys)
 {
-    const size_t row = (size_t)(slot % LOCUS_KEY_BLOCK), panel = row / LOCUS_KEY_PANEL;
+    const size_t panel = (size_t)(slot % LOCUS_KEY_BLOCK) / LOCUS_KEY_PANEL;
     for (int head = 0; head < cache->n_head_kv; head++) {
         unsigned char *block = cache->keys[store] + key_offset(cache, layer, head, slot);
         const float *key = keys + (size_t)head * (size_t)cache->head_dim;
-        bool fits = cache->key_rows ? put_row(cache, block + row * cache->value_row_bytes, key)
-                                    : put_key(cache, block + panel * cache->key_panel_bytes,
-                                              slot % LOCUS_KEY_PANEL, key);
-        if (!fits) note_overflow(cache, layer, slot);
+        if (!put_key(cache, block + panel * cache->key_panel_bytes, slot % LOCUS_KEY_PANEL, key))
+            note_overflow(cache, layer, slot);
     }
+}
+
+/* One token's row of each head, in its place after the start of the head's block. */
+static void put_rows(struct locus_cache *cache, unsigned char *store,
+                     size_t (*offset)(const struct locus_cache *, int, int, int), int layer,
+                     int slot, const float *rows)
+{
+    const size_t at = (size_t)(slot % LOCUS_KEY_BLOCK) * cache->value_row_bytes;
+    for (int head = 0; head < cache->n_head_kv; head++)
+        if (!put_row(cache, store + offset(cache, layer, head, slot) + at,
+                     rows + (size_t)head * (size_t)cache->head_dim))
+            note_overflow(cache, layer, slot);
+}
+
+void locus_cache_put_key_rows(struct locus_cache *cache, int layer, int slot, const float *keys)
+{
+    put_rows(cache, cache->keys[LOCUS_KEYS], key_offset, layer, slot, keys);
 }
 
 void locus_cache_put_values(struct locus_cache *cache, int layer, int slot, const float *values)
 {
-    const size_t row = (size_t)(slot % LOCUS_KEY_BLOCK);
-    for (int head = 0; head < cache->n_head_kv; head++) {
-        unsigned char *block = cache->values + value_offset(cache, layer, head, slot);
-        if (!put_row(cache, block + row * cache->value_row_bytes,
-                     values + (size_t)head * (size_t)cache->head_dim))
-            note_overflow(cache, layer, slot);
-    }
+    put_rows(cache, cache->values, value_offset, layer, slot, values);
 }
 
 static void get_row(const struct locus_cache *cache, const unsigned char *row, float *out)
@@ -243,8 +253,8 @@ static void get_row(const struct locus_cache *cache, const unsigned char *row, f
     }
 }
 
-void locus_cache_get_keys(const struct locus_cache *cache, int layer, int first, int end,
-                          float *out)
+void locus_cache_get_key_rows(const struct locus_cache *cache, int layer, int first, int end,
+                              float *out)
 {
     const size_t head_dim = (size_t)cache->head_dim;
     for (int head = 0; head < cache->n_head_kv; head++) {

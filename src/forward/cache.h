@@ -27,7 +27,7 @@ struct locus_cache {
     enum locus_cache_format format;
     int n_layer, n_head_kv, head_dim;
     int n_pinned, n_blocks;
-    bool key_rows;                           /* keys are rows, not panels; none are far then */
+    bool key_rows; /* there is room for keys as rows, in layers that want them */
     size_t key_panel_bytes, value_row_bytes; /* of 16 keys; of a value */
     unsigned char *keys[2];   /* [n_layer][n_head_kv][n_blocks * 4] panels; far ones may be NULL */
     unsigned char *values;    /* [n_layer][n_head_kv][n_blocks * 64] rows */
@@ -41,14 +41,15 @@ static inline int locus_cache_n_blocks(int n)
 }
 
 /* Allocates the stores; the shape (all that is not a pointer or a size in bytes) is the caller's
- * to fill in. `far`: keys are stored twice; not with key_rows. */
+ * to fill in. `far`: keys are stored twice. */
 enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error);
 void locus_cache_free(struct locus_cache *cache);
 
-/* Stores one token's keys, rows [n_head_kv, head_dim], in a slot of a layer; or its values. What
- * the format can't hold is noted. */
+/* Stores one token's keys, rows [n_head_kv, head_dim], in a slot of a layer: in panels, or, with
+ * key_rows, as rows; or its values. What the format can't hold is noted. */
 void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store, int layer,
                           int slot, const float *keys);
+void locus_cache_put_key_rows(struct locus_cache *cache, int layer, int slot, const float *keys);
 void locus_cache_put_values(struct locus_cache *cache, int layer, int slot, const float *values);
 
 /* Where a finite key or value first became an infinite half: true, with the lowest slot that has
@@ -58,10 +59,10 @@ bool locus_cache_overflow(struct locus_cache *cache, int *layer, int *slot);
 /* The same, and nothing forgotten. */
 bool locus_cache_overflows(const struct locus_cache *cache);
 
-/* With key_rows: the keys of slots [first, end) of one block of a layer, as the cache's type has
- * them, out[end - first, n_head_kv, head_dim]. */
-void locus_cache_get_keys(const struct locus_cache *cache, int layer, int first, int end,
-                          float *out);
+/* Keys stored as rows, those of slots [first, end) of one block of a layer, as the cache's type has
+ * them: out[end - first, n_head_kv, head_dim]. */
+void locus_cache_get_key_rows(const struct locus_cache *cache, int layer, int first, int end,
+                              float *out);
 
 /* Rows of floats [n <= 64, n_head_kv, head_dim] as panels [n_head_kv][64 / 16][head_dim][16], such
  * as the scores of F32 read. Lanes past n are whatever. */

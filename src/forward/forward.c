@@ -26,7 +26,7 @@ static void embed(const struct pass *pass)
         if (config->embedding_scale != 1)
             for (size_t c = 0; c < n_embd; c++)
                 row[c] *= config->embedding_scale;
-        session->positions[i] = first_position + i;
+        session->row_positions[i] = first_position + i;
     }
     await_all(pass);
     if (pass->thread == 0) {
@@ -39,13 +39,26 @@ static void embed(const struct pass *pass)
             .kept =
                 session->kept ? session->kept + kept_before * (size_t)session->embed_floats : NULL,
         };
-        locus_position_embed(&session->position, &op);
+        locus_position_embed(&session->positions.schemes[0], &op);
     }
     await_all(pass);
     if (config->embedding_norm) {
         norm_rows(pass, &model->embedding_norm, session->x, session->x, pass->n);
         await_all(pass);
     }
+}
+
+/* Shows the layer's scheme what its attention reads, in[n, n_embd]. */
+static void observe(const struct pass *pass, int layer, const float *in)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_observe_op op = {.layer = layer,
+                                        .x = in,
+                                        .first_position = session->first_position + session->length,
+                                        .n = pass->n,
+                                        .kept = locus_layer_kept(session, layer, session->length)};
+    if (pass->thread == 0)
+        locus_position_observe(locus_positions_at(&session->positions, layer), &op);
 }
 
 static void clip(float *row, size_t n, float limit)
@@ -73,16 +86,17 @@ static void norm_heads(const struct pass *pass, const struct locus_head_norm *no
 }
 
 /* Queries to their positions, unless attention does it block by block. */
-static void rotate_queries(const struct locus_session *session, int layer, float *q,
+static void rotate_queries(const struct locus_session *session, int layer, float *q, int slot,
                            const int *positions, int n)
 {
-    const struct locus_position *position = locus_layer_position(session, layer);
+    const struct locus_position *position = locus_positions_at(&session->positions, layer);
     const struct locus_rotate_op op = {.layer = layer,
                                        .which = LOCUS_QUERY,
                                        .rows = q,
                                        .n = n,
                                        .n_heads = session->model->config.n_head,
-                                       .positions = positions};
+                                       .positions = positions,
+                                       .kept = locus_layer_kept(session, layer, slot)};
     if (position->frame != LOCUS_FRAME_BLOCK) locus_position_rotate(position, &op);
 }
 
@@ -90,7 +104,7 @@ static void rotate_queries(const struct locus_session *session, int layer, float
 static void rotate_keys(const struct locus_session *session, int layer, float *k, int slot,
                         const int *positions, int n, bool far)
 {
-    const struct locus_position *position = locus_layer_position(session, layer);
+    const struct locus_position *position = locus_positions_at(&session->positions, layer);
     const size_t width = (size_t)session->cache.n_head_kv * (size_t)session->cache.head_dim;
     struct locus_rotate_op op = {
         .layer = layer, .which = LOCUS_KEY, .n = n, .n_heads = session->cache.n_head_kv};
@@ -98,6 +112,7 @@ static void rotate_keys(const struct locus_session *session, int layer, float *k
     for (int i = 0; i < n; i += op.n) {
         op.rows = k + (size_t)i * width;
         op.positions = positions + i;
+        op.kept = locus_layer_kept(session, layer, slot + i);
         if (position->frame == LOCUS_FRAME_BLOCK) {
             const int left = LOCUS_KEY_BLOCK - (slot + i) % LOCUS_KEY_BLOCK;
             op.n = left < n - i ? left : n - i;
@@ -125,7 +140,7 @@ static void move_rows(const struct pass *pass, int layer, int first, int n)
         positions[i] = spans[0].q_position; /* a moved span comes first */
     }
     memcpy(q, session->q + (size_t)first * q_width, (size_t)n * q_width * sizeof *q);
-    rotate_queries(session, layer, q, positions, n);
+    rotate_queries(session, layer, q, slot, positions, n);
     if (!session->k_far) return;
     float *k = session->k_far + (size_t)first * kv_width;
     memcpy(k, session->k + (size_t)first * kv_width, (size_t)n * kv_width * sizeof *k);
@@ -155,14 +170,19 @@ static void rotate_and_cache(const struct pass *pass, int layer)
     norm_heads(pass, &session->model->layers[layer].q_norm, q, n * q_width);
     norm_heads(pass, &session->model->layers[layer].k_norm, k, n * kv_width);
     if (session->q_moved) move_rows(pass, layer, first, n);
-    const int *positions = session->positions + first;
-    rotate_queries(session, layer, q, positions, n);
-    rotate_keys(session, layer, k, session->length + first, positions, n, false);
+    const int *positions = session->row_positions + first;
+    const int slot = session->length + first;
+    const bool by_query =
+        locus_positions_at(&session->positions, layer)->frame == LOCUS_FRAME_QUERY;
+    rotate_queries(session, layer, q, slot, positions, n);
+    rotate_keys(session, layer, k, slot, positions, n, false);
     for (int i = 0; i < n; i++) {
         const size_t at = (size_t)i * (size_t)kv_width;
-        locus_cache_put_keys(&session->cache, LOCUS_KEYS, layer, session->length + first + i,
-                             k + at);
-        locus_cache_put_values(&session->cache, layer, session->length + first + i, v + at);
+        if (by_query)
+            locus_cache_put_key_rows(&session->cache, layer, slot + i, k + at);
+        else
+            locus_cache_put_keys(&session->cache, LOCUS_KEYS, layer, slot + i, k + at);
+        locus_cache_put_values(&session->cache, layer, slot + i, v + at);
     }
 }
 
@@ -179,6 +199,7 @@ static void attention(const struct pass *pass, int index, const float *in)
     project(pass, &layer->q, input, session->q, n, false);
     project(pass, &layer->k, input, session->k, n, false);
     project(pass, &layer->v, input, session->v, n, false);
+    observe(pass, index, in);
     await_all(pass);
     rotate_and_cache(pass, index);
     await_all(pass);

@@ -274,22 +274,33 @@ void locus_policy_print(const struct locus_policy *policy, struct locus_buffer *
 
 /* ---- which schemes it admits -------------------------------------------------------------- */
 
+/* Why a scheme can't serve the policy; NULL: it can. */
+static const char *reason_against(const struct locus_policy_kind *kind,
+                                  const struct locus_position *position)
+{
+    if (kind->moves && locus_position_embeds(position))
+        return "it adds positions to the tokens, which can't be moved afterwards";
+    if (kind->moves && position->frame == LOCUS_FRAME_QUERY)
+        return "its keys depend on the length of the text, which moved positions don't tell";
+    if (locus_position_whole_row(position))
+        return "it counts over all keys before a token, at one position each";
+    return NULL;
+}
+
 enum locus_status locus_policy_admit(const struct locus_policy *policy,
-                                     const struct locus_position *position, int capacity,
+                                     const struct locus_positions *positions, int capacity,
                                      locus_error *error)
 {
     const struct locus_policy_kind *kind = policy->kind;
-    const char *reason = NULL;
     if (!locus_policy_acts(policy, capacity)) return LOCUS_OK;
-    if (kind->moves && locus_position_embeds(position))
-        reason = "it adds positions to the tokens, which can't be moved afterwards";
-    else if (kind->moves && position->frame == LOCUS_FRAME_QUERY)
-        reason = "its keys depend on the length of the text, which moved positions don't tell";
-    else if (locus_position_whole_row(position))
-        reason = "it counts over all keys before a token, at one position each";
-    if (!reason) return LOCUS_OK;
-    return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-                      "attention %s can't serve position %s: %s; expected another scheme, or a "
-                      "context of at most %d",
-                      kind->name, position->spec.scheme->name, reason, kind->plain(policy));
+    for (int i = 0; i < positions->n; i++) {
+        const struct locus_position *position = &positions->schemes[i];
+        const char *reason = reason_against(kind, position);
+        if (reason)
+            return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                              "attention %s can't serve position %s: %s; expected another scheme, "
+                              "or a context of at most %d",
+                              kind->name, position->spec.scheme->name, reason, kind->plain(policy));
+    }
+    return LOCUS_OK;
 }

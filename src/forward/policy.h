@@ -62,9 +62,9 @@ enum locus_status locus_policy_parse(struct locus_policy *policy, const char *te
 /* Appends the canonical text, every key named. */
 void locus_policy_print(const struct locus_policy *policy, struct locus_buffer *out);
 
-/* Refuses a scheme that can't serve the policy in a session of `capacity` slots. */
+/* Refuses schemes of which one can't serve the policy in a session of `capacity` slots. */
 enum locus_status locus_policy_admit(const struct locus_policy *policy,
-                                     const struct locus_position *position, int capacity,
+                                     const struct locus_positions *positions, int capacity,
                                      locus_error *error);
 
 /* True if a session of `capacity` slots has rows past the policy's plain ones. */

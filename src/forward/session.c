@@ -13,6 +13,11 @@
 
 enum { DEFAULT_BATCH = 512 };
 
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- position ----------------------------------------------------------------------------- */
 
 struct locus_position_env locus_model_env(const struct locus_model *model, int session_length)
@@ -37,32 +42,23 @@ struct locus_position_env locus_model_env(const struct locus_model *model, int s
 static enum locus_status set_position(struct locus_session *session,
                                       const struct locus_session_params *params, locus_error *error)
 {
+    struct locus_positions *positions = &session->positions;
     struct locus_position_env env =
         locus_model_env(session->model, session->first_position + session->capacity);
     env.kernels = session->kernels->name;
     enum locus_status status = locus_model_check_extras(session->model, params->scheme, error);
     if (status) return status;
-    status = locus_position_resolve(&session->position.spec, params->position,
-                                    session->model->config.position, params->scheme, &env, error);
-    if (status) {
-        session->position.spec.scheme = NULL;
-        return status;
-    }
-    struct locus_buffer printed = {0};
-    locus_position_print(&session->position.spec, &printed);
-    session->position_text = printed.bytes;
-    if (printed.failed) return locus_fail_memory(error, printed.length);
-    if ((status = locus_position_init(&session->position, &env, error))) {
+    status = locus_positions_open(positions, params->position, session->model->config.position,
+                                  params->scheme, &env, error);
+    if (status == LOCUS_ERROR_ARGUMENT && !params->position && !params->scheme) {
         /* What the checkpoint itself asks for isn't the caller's mistake. */
-        if (status != LOCUS_ERROR_ARGUMENT || params->position || params->scheme) return status;
         if (error) error->status = LOCUS_ERROR_FORMAT;
         return LOCUS_ERROR_FORMAT;
     }
-    session->embed_floats = locus_position_embed_floats(&session->position);
-    if (session->embed_floats < 0)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position %s: embed_floats is %d, expected 0 or more",
-                          session->position.spec.scheme->name, session->embed_floats);
+    if (status) return status;
+    session->embed_floats = positions->schemes[0].embed_floats;
+    for (int i = 0; i < positions->n; i++)
+        session->layer_floats = max_int(session->layer_floats, positions->schemes[i].layer_floats);
     return LOCUS_OK;
 }
 
@@ -70,12 +66,12 @@ static enum locus_status set_position(struct locus_session *session,
 static enum locus_status limit_capacity(struct locus_session *session, bool asked,
                                         locus_error *error)
 {
-    int max = locus_position_max_positions(&session->position);
+    int max = locus_positions_max(&session->positions);
     if (max == 0 || session->capacity <= max - session->first_position) return LOCUS_OK;
     if (asked || max <= session->first_position)
         return locus_fail(
             error, LOCUS_ERROR_POSITION, "position %s has %d positions, the session needs %lld",
-            session->position_text, max, (long long)session->first_position + session->capacity);
+            session->positions.text, max, (long long)session->first_position + session->capacity);
     session->capacity = max - session->first_position;
     return LOCUS_OK;
 }
@@ -108,8 +104,10 @@ static enum locus_status make_cache(struct locus_session *session, enum locus_ca
                                           .n_layer = config->n_layer,
                                           .n_head_kv = config->n_head_kv,
                                           .head_dim = config->head_dim,
-                                          .n_blocks = locus_cache_n_blocks(session->capacity),
-                                          .key_rows = session->position.frame == LOCUS_FRAME_QUERY};
+                                          .n_blocks = locus_cache_n_blocks(session->capacity)};
+    for (int i = 0; i < session->positions.n; i++)
+        if (session->positions.schemes[i].frame == LOCUS_FRAME_QUERY)
+            session->cache.key_rows = true;
     if (acts && policy->kind->hides) {
         const int keep = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
         const int n_pinned = locus_cache_n_blocks(keep);
@@ -125,11 +123,6 @@ static enum locus_status make_cache(struct locus_session *session, enum locus_ca
 }
 
 /* ---- scratch ------------------------------------------------------------------------------ */
-
-static int max_int(int a, int b)
-{
-    return a > b ? a : b;
-}
 
 /* Whether any half of a layer is normed, scaled or summed up before it is added. */
 static bool adds_beside(const struct locus_model *model)
@@ -179,12 +172,15 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         {(void **)&session->expert_out, n_mixed, n_embd * sizeof(float)},
         {(void **)&session->blocks, n, widest / LOCUS_BLOCK * sizeof *session->blocks},
         {(void **)&session->bfloats, n, locus_bfloat_cols((int)widest) * sizeof *session->bfloats},
-        {(void **)&session->positions, n, sizeof(int)},
+        {(void **)&session->row_positions, n, sizeof(int)},
         {(void **)&session->scored, n, sizeof(int)},
         {(void **)&session->threads, (size_t)session->n_threads,
          session->thread_floats * sizeof(float)},
         {(void **)&session->kept, session->embed_floats ? 1 + (size_t)session->capacity : 0,
          (size_t)session->embed_floats * sizeof(float)},
+        {(void **)&session->layer_kept,
+         session->layer_floats ? (size_t)config->n_layer * (1 + (size_t)session->capacity) : 0,
+         (size_t)session->layer_floats * sizeof(float)},
         {(void **)&session->logits, 1, (size_t)config->n_vocab * sizeof(float)},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
@@ -258,7 +254,7 @@ static enum locus_status open_session(struct locus_session *session,
         (status = set_position(session, params, error)) ||
         (status = limit_capacity(session, params->n_context != 0, error)) ||
         (status =
-             locus_policy_admit(&session->policy, &session->position, session->capacity, error)))
+             locus_policy_admit(&session->policy, &session->positions, session->capacity, error)))
         return status;
     session->n_batch = params->n_batch ? params->n_batch : DEFAULT_BATCH;
     if (session->n_batch > session->capacity) session->n_batch = session->capacity;
@@ -288,12 +284,11 @@ locus_session *locus_session_create(const locus_model *model, const locus_sessio
 void locus_session_free(locus_session *session)
 {
     if (!session) return;
-    locus_position_free(&session->position);
+    locus_positions_close(&session->positions);
     locus_cache_free(&session->cache);
     for (int i = 0; i < session->n_owned; i++)
         locus_aligned_free(session->owned[i]);
     locus_aligned_free(session->score_logits);
-    free(session->position_text);
     free(session->attention_text);
     free(session);
 }
@@ -488,7 +483,7 @@ int locus_session_n_threads(const locus_session *session)
 
 const char *locus_session_position(const locus_session *session)
 {
-    return session->position_text;
+    return session->positions.text;
 }
 
 const char *locus_session_attention(const locus_session *session)

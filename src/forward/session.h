@@ -19,8 +19,7 @@ enum { LOCUS_SESSION_BLOCKS = 32 };
 struct locus_session {
     const struct locus_model *model;
     const struct locus_kernels *kernels;
-    struct locus_position position;
-    char *position_text; /* full SPEC */
+    struct locus_positions positions;
     struct locus_policy policy;
     char *attention_text; /* the policy's canonical text */
     struct locus_cache cache;
@@ -28,9 +27,12 @@ struct locus_session {
     int n_threads, n_batch, capacity, first_position;
     struct locus_barrier barrier; /* of the threads of a forward pass */
     int length;                   /* tokens held: slots 0 .. length-1 */
-    int first_held;   /* slots from here on, and the cache's pinned ones, are still in it */
-    int embed_floats; /* what the scheme keeps a position */
-    float *kept;      /* [1 + capacity, embed_floats]: a row of zeros, then a row a slot */
+    int first_held;    /* slots from here on, and the cache's pinned ones, are still in it */
+    int embed_floats;  /* what the first scheme keeps a position */
+    float *kept;       /* [1 + capacity, embed_floats]: a row of zeros, then a row a slot */
+    int layer_floats;  /* the most that any scheme keeps of a position and layer */
+    float *layer_kept; /* [n_layer][1 + capacity][layer_floats], each layer's rows as wide as its
+                        * own scheme's */
 
     void *owned[LOCUS_SESSION_BLOCKS]; /* [n_owned]: what the pointers below point to */
     int n_owned;
@@ -55,7 +57,7 @@ struct locus_session {
     float *expert_out;                     /* [n, n_embd]: what they get */
     struct locus_activation_block *blocks; /* [n, widest / 32]: a product's input, quantised */
     uint16_t *bfloats;                     /* [n, locus_bfloat_cols(widest)]: the same, rounded */
-    int *positions;                        /* [n] */
+    int *row_positions;                    /* [n] */
     float *threads;                        /* [n_threads, thread_floats]: attention's scratch */
     size_t thread_floats;
     float *logits; /* [n_vocab] of the last token */
@@ -85,12 +87,14 @@ float locus_session_loss(const struct locus_session *session, const float *logit
 enum locus_status locus_session_probe(struct locus_session *session, const int32_t *tokens, int n,
                                       int layer, int head, float *weights, locus_error *error);
 
-/* The scheme of a layer. */
-static inline const struct locus_position *locus_layer_position(const struct locus_session *session,
-                                                                int layer)
+/* What a layer's scheme has kept of a slot, and after it of those that follow; NULL: nothing. */
+static inline float *locus_layer_kept(const struct locus_session *session, int layer, int slot)
 {
-    (void)layer;
-    return &session->position;
+    const int floats = locus_positions_at(&session->positions, layer)->layer_floats;
+    const size_t layer_rows = 1 + (size_t)session->capacity;
+    if (floats == 0) return NULL;
+    return session->layer_kept + (size_t)layer * layer_rows * (size_t)session->layer_floats +
+           ((size_t)slot + 1) * (size_t)floats;
 }
 
 /* The origin of LOCUS_FRAME_BLOCK: the position of the block's first slot; `far`: as the far store

@@ -16,12 +16,13 @@ const struct locus_position_scheme *locus_position_find(const char *name, size_t
 
 /* ---- SPEC: NAME[:key=value[,key=value]...] ------------------------------------------------ */
 
-/* Resolves `text` into *spec, every parameter with a value. If its NAME is that of `own`, the
- * checkpoint's SPEC (any bytes; NULL: none), keys not named keep own's values (unless inherit=0);
- * another NAME starts from the registry's defaults, and then `own` may be wrong. A NULL `text`
- * stands for the name of `scheme` if there is one, else for `own`. `scheme` (or NULL) is one that
- * is not in the registry and answers to its own name. An unknown name or key, or a value out of
- * range, is refused with what was expected and the nearest right name. */
+/* One SPEC; for those that may have more, see layers.h. Resolves `text` into *spec, every parameter
+ * with a value. If its NAME is that of `own`, the checkpoint's SPEC (any bytes; NULL: none), keys
+ * not named keep own's values (unless inherit=0); another NAME starts from the registry's defaults,
+ * and then `own` may be wrong. A NULL `text` stands for the name of `scheme` if there is one, else
+ * for `own`. `scheme` (or NULL) is one that is not in the registry and answers to its own name. An
+ * unknown name or key, or a value out of range, is refused with what was expected and the nearest
+ * right name. */
 enum locus_status locus_position_resolve(struct locus_position_spec *spec, const char *text,
                                          const char *own,
                                          const struct locus_position_scheme *scheme,
@@ -31,46 +32,61 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
  * those `stated`. Resolving it again, with the same own and model, gives the same values. */
 void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out);
 
+/* An estimate of the position up to which these values carry a model, and a sentence on where it
+ * comes from; 0: the scheme gives none. */
+double locus_position_reach(const struct locus_position_spec *spec, const char **formula);
+
 /* Appends one value as a SPEC has it: a choice, a word that stands for a number, or a number. */
 void locus_position_print_value(const struct locus_position_param *param, double value,
                                 struct locus_buffer *out);
 
 /* ---- a scheme in use ---------------------------------------------------------------------- */
 
+enum { LOCUS_MAX_SCHEMES = 8 };
+
 struct locus_position {
     struct locus_position_spec spec;
     void *state;
     enum locus_frame frame;
+    int embed_floats, layer_floats;
 };
 
-static inline enum locus_status locus_position_init(struct locus_position *position,
-                                                    const struct locus_position_env *env,
-                                                    locus_error *error)
+/* The schemes of a model's layers. The first also has the tokens. */
+struct locus_positions {
+    struct locus_position schemes[LOCUS_MAX_SCHEMES];
+    int n;
+    unsigned char *of_layer; /* [n_layer]: an index of schemes */
+    char *text;              /* full SPEC */
+};
+
+/* Resolves a SPEC as locus_layer_specs_resolve does, and makes its schemes ready. Close it in any
+ * case. */
+enum locus_status locus_positions_open(struct locus_positions *positions, const char *text,
+                                       const char *own, const struct locus_position_scheme *scheme,
+                                       const struct locus_position_env *env, locus_error *error);
+void locus_positions_close(struct locus_positions *positions);
+
+/* An estimate of the position up to which they carry a model; 0: they give none. */
+double locus_positions_reach(const struct locus_positions *positions);
+
+/* The most positions that all of them have; 0: unbounded. */
+int locus_positions_max(const struct locus_positions *positions);
+
+static inline const struct locus_position *
+locus_positions_at(const struct locus_positions *positions, int layer)
 {
-    const struct locus_position_scheme *scheme = position->spec.scheme;
-    enum locus_status status =
-        scheme->init ? scheme->init(&position->state, env, &position->spec, error) : LOCUS_OK;
-    if (!status && scheme->frame) position->frame = scheme->frame(position->state);
-    return status;
+    return &positions->schemes[positions->of_layer[layer]];
 }
 
-static inline void locus_position_free(struct locus_position *position)
-{
-    const struct locus_position_scheme *scheme = position->spec.scheme;
-    if (scheme && scheme->free) scheme->free(position->state);
-    position->state = NULL;
-}
+/* Makes one scheme ready, whose spec is filled in. */
+enum locus_status locus_position_init(struct locus_position *position,
+                                      const struct locus_position_env *env, locus_error *error);
+void locus_position_free(struct locus_position *position);
 
 static inline int locus_position_max_positions(const struct locus_position *position)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
     return scheme->max_positions ? scheme->max_positions(position->state) : 0;
-}
-
-static inline int locus_position_embed_floats(const struct locus_position *position)
-{
-    const struct locus_position_scheme *scheme = position->spec.scheme;
-    return scheme->embed_floats ? scheme->embed_floats(position->state) : 0;
 }
 
 static inline void locus_position_embed(const struct locus_position *position,
@@ -108,6 +124,13 @@ static inline bool locus_position_embeds(const struct locus_position *position)
 static inline bool locus_position_whole_row(const struct locus_position *position)
 {
     return position->spec.scheme->whole_row;
+}
+
+static inline void locus_position_observe(const struct locus_position *position,
+                                          const struct locus_observe_op *op)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme->observe) scheme->observe(position->state, op);
 }
 
 static inline size_t locus_position_scratch_floats(const struct locus_position *position, int n_k)

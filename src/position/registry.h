@@ -29,8 +29,9 @@ LOCUS_POSITION_SCHEMES(LOCUS_DECLARE_SCHEME)
 /* Other names that a SPEC may use; they print as the scheme's own. */
 struct locus_position_alias {
     const char *alias;
-    const char *name;   /* the scheme; NULL: the alias is refused, `preset` saying what is meant */
-    const char *preset; /* a key=value that the alias stands for, or NULL */
+    const char *name;    /* the scheme; NULL: the alias is refused, `preset` saying what is meant */
+    const char *preset;  /* a key=value that the alias stands for, or NULL */
+    const char *example; /* a key=value to try it with, or NULL */
 };
 
 extern const struct locus_position_alias locus_position_aliases[]; /* ends with a NULL alias */

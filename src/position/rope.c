@@ -26,7 +26,7 @@ struct rope {
     float *cosines, *sines;
     double *thetas; /* dynamic by row: [session_length - trained, dim/2], from n = trained + 1 on */
     int session_length, trained;
-    int dim, head_dim, nope_every;
+    int dim, head_dim;
     bool adjacent;
     bool by_row, dynamic; /* frequencies differ by row; each n has its own, not one of two */
 };
@@ -128,12 +128,23 @@ static struct locus_rope_scaling read_scaling(const struct locus_position_spec *
     };
 }
 
-double locus_rope_spec_reach(const struct locus_position_spec *spec)
+/* Rows that are each turned by their own length are all turned by the text's, if that is known. */
+static void settle(struct locus_position_spec *spec, const struct locus_position_env *env)
 {
-    if (spec->scheme != &locus_scheme_rope) return 0;
-    struct locus_rope_scaling scaling = read_scaling(spec);
+    const struct locus_rope_scaling scaling = read_scaling(spec);
+    if (env->text_length > 0 && locus_rope_varies(&scaling) &&
+        !locus_position_given(spec, "length"))
+        locus_position_set(spec, "length", env->text_length);
+}
+
+static double reach(const struct locus_position_spec *spec, const char **formula)
+{
+    const struct locus_rope_scaling scaling = read_scaling(spec);
+    *formula =
+        "Under ntk factor is alpha, not a ratio of lengths: it carries a model to about\n"
+        "alpha^(2 k/(dim-2)) times `trained`, where k = dim ln(trained / 2 pi) / (2 ln base)";
     if (scaling.kind != LOCUS_ROPE_NTK || scaling.dim < 4 || scaling.base <= 1) return 0;
-    return locus_rope_ntk_reach(&scaling);
+    return locus_rope_ntk_reach(&scaling) * scaling.trained;
 }
 
 static void free_rope(void *state)
@@ -204,7 +215,6 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
         .trained = locus_position_int(spec, "trained"),
         .dim = scaling.dim,
         .head_dim = env->head_dim,
-        .nope_every = locus_position_int(spec, "nope_every"),
         .adjacent = locus_position_int(spec, "pairs") == 1,
         .by_row = length < 0 && locus_rope_varies(&scaling),
         .dynamic = scaling.kind == LOCUS_ROPE_DYNAMIC,
@@ -268,7 +278,6 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
     const struct rope *rope = state;
     const size_t half = half_of(rope), row_floats = (size_t)op->n_heads * (size_t)rope->head_dim;
     float *rows = op->rows;
-    if (rope->nope_every > 0 && (op->layer + 1) % rope->nope_every == 0) return;
     for (int i = 0; i < op->n; i++, rows += row_floats) {
         const int position = op->positions[i];
         const int length = (op->which == LOCUS_KEY ? op->origin : position) + 1; /* by row */
@@ -312,8 +321,6 @@ static const struct locus_position_param params[] = {
      "llama3: wavelengths below trained/high are kept"},
     {"factors", LOCUS_PARAM_CHOICE, "auto", 0, 0, "auto|short|long", false,
      "longrope: which of the checkpoint's factors (auto: long past `trained`)"},
-    {"nope_every", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
-     "above 0: each such layer, counted from 1, does not turn"},
     {0},
 };
 
@@ -330,6 +337,8 @@ const struct locus_position_scheme locus_scheme_rope = {
     .summary = "queries and keys rotated by an angle that grows with the position (RoFormer)",
     .params = params,
     .tensors = tensors,
+    .settle = settle,
+    .reach = reach,
     .init = init_rope,
     .free = free_rope,
     .rotate = rotate,

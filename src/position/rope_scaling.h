@@ -54,7 +54,4 @@ void locus_rope_yarn_range(const struct locus_rope_scaling *scaling, double *low
  * alpha^(2 kc / (r-2)), where the wavelength of pair kc = r ln(L / 2 pi) / (2 ln base) is L. */
 double locus_rope_ntk_reach(const struct locus_rope_scaling *scaling);
 
-/* The same for a SPEC; 0 where it isn't rope with ntk. */
-double locus_rope_spec_reach(const struct locus_position_spec *spec);
-
 #endif

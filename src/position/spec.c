@@ -3,6 +3,8 @@
  *
  *     text, own -> scheme by NAME -> its defaults -> own's values -> the text's values -> spec
  */
+#include "position/spec.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
@@ -10,20 +12,11 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/text.h"
-#include "position/position.h"
 #include "position/registry.h"
 
 /* What may be set in any SPEC, beside the scheme's own keys. */
 static const char inherit_key[] = "inherit";
-
-/* A SPEC being read, for messages. */
-struct source {
-    const char *text;
-    const char *origin;       /* "position" or "the checkpoint's position" */
-    enum locus_status status; /* of an error in it */
-    locus_error *error;
-};
+static const char *const common_keys[] = {"nope_every", inherit_key};
 
 /* A scheme's parameters as one SPEC gives them. */
 struct assignment {
@@ -39,9 +32,7 @@ static void make_ascii(char *text)
         if ((unsigned char)*text >= 0x80) *text = '?';
 }
 
-/* One line: where, the text (cut if it is long), and what is wrong with it. */
-__attribute__((format(printf, 2, 3))) static enum locus_status refuse(const struct source *source,
-                                                                      const char *format, ...)
+enum locus_status locus_spec_refuse(const struct locus_spec_source *source, const char *format, ...)
 {
     char text[52], detail[220];
     va_list args;
@@ -131,18 +122,19 @@ static enum locus_status fill_defaults(struct locus_position_spec *spec,
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static const struct locus_position_scheme *find_scheme(struct locus_word name,
-                                                       const struct locus_position_scheme *users)
+const struct locus_position_scheme *locus_spec_scheme(struct locus_word name,
+                                                      const struct locus_position_scheme *users)
 {
     if (users && locus_word_is(name, users->name)) return users;
     return locus_position_find(name.bytes, name.n_bytes);
 }
 
-static enum locus_status refuse_name(const struct source *source, struct locus_word name,
+static enum locus_status refuse_name(const struct locus_spec_source *source, struct locus_word name,
                                      const struct locus_position_scheme *users)
 {
     const struct locus_position_alias *alias = locus_position_find_alias(name.bytes, name.n_bytes);
-    if (alias) return refuse(source, "'%s' may be either: say %s", alias->alias, alias->preset);
+    if (alias)
+        return locus_spec_refuse(source, "'%s' may be either: say %s", alias->alias, alias->preset);
     struct locus_suggestion suggestion = {.text = name.bytes, .n_bytes = name.n_bytes};
     char names[160];
     int used = 0, size = (int)sizeof names;
@@ -158,11 +150,11 @@ static enum locus_status refuse_name(const struct source *source, struct locus_w
     }
     for (alias = locus_position_aliases; alias->alias; alias++)
         if (alias->name) locus_suggestion_offer(&suggestion, alias->alias);
-    return refuse(source, "no scheme is named '%.*s'; the nearest is '%s', of: %s",
-                  locus_word_shown(name), name.bytes, suggestion.nearest, names);
+    return locus_spec_refuse(source, "no scheme is named '%.*s'; the nearest is '%s', of: %s",
+                             locus_word_shown(name), name.bytes, suggestion.nearest, names);
 }
 
-static enum locus_status refuse_key(const struct source *source, struct locus_word key,
+static enum locus_status refuse_key(const struct locus_spec_source *source, struct locus_word key,
                                     const struct locus_position_scheme *scheme)
 {
     struct locus_suggestion suggestion = {.text = key.bytes, .n_bytes = key.n_bytes};
@@ -172,13 +164,16 @@ static enum locus_status refuse_key(const struct source *source, struct locus_wo
         locus_suggestion_offer(&suggestion, scheme->params[i].key);
         used += snprintf(keys + used, (size_t)(size - used), "%s ", scheme->params[i].key);
     }
-    locus_suggestion_offer(&suggestion, inherit_key);
-    if (used < size) snprintf(keys + used, (size_t)(size - used), "%s", inherit_key);
-    return refuse(source, "%s has no parameter '%.*s'; the nearest is '%s', of: %s", scheme->name,
-                  locus_word_shown(key), key.bytes, suggestion.nearest, keys);
+    for (int i = 0; i < 2; i++)
+        locus_suggestion_offer(&suggestion, common_keys[i]);
+    if (used < size)
+        snprintf(keys + used, (size_t)(size - used), "%s %s", common_keys[0], common_keys[1]);
+    return locus_spec_refuse(source, "%s has no parameter '%.*s'; the nearest is '%s', of: %s",
+                             scheme->name, locus_word_shown(key), key.bytes, suggestion.nearest,
+                             keys);
 }
 
-static enum locus_status read_value(double *value, const struct source *source,
+static enum locus_status read_value(double *value, const struct locus_spec_source *source,
                                     const struct locus_position_param *param,
                                     struct locus_word text)
 {
@@ -190,37 +185,43 @@ static enum locus_status read_value(double *value, const struct source *source,
                   (!integer || (*value >= INT_MIN && *value <= INT_MAX)))))
         return LOCUS_OK;
     if (choice)
-        return refuse(source, "%s is '%.*s'; expected one of %s", param->key,
-                      locus_word_shown(text), text.bytes, param->choices);
+        return locus_spec_refuse(source, "%s is '%.*s'; expected one of %s", param->key,
+                                 locus_word_shown(text), text.bytes, param->choices);
     if (isfinite(param->min)) locus_number_format(param->min, min);
     if (isfinite(param->max)) locus_number_format(param->max, max);
-    return refuse(source, "%s is '%.*s'; expected %s from %s to %s%s%s", param->key,
-                  locus_word_shown(text), text.bytes, integer ? "a whole number" : "a number", min,
-                  max, param->choices ? ", or " : "", param->choices ? param->choices : "");
+    return locus_spec_refuse(source, "%s is '%.*s'; expected %s from %s to %s%s%s", param->key,
+                             locus_word_shown(text), text.bytes,
+                             integer ? "a whole number" : "a number", min, max,
+                             param->choices ? ", or " : "", param->choices ? param->choices : "");
 }
 
-static enum locus_status refuse_twice(const struct source *source, struct locus_word key)
+static enum locus_status refuse_twice(const struct locus_spec_source *source, struct locus_word key)
 {
-    return refuse(source, "%.*s is given twice; expected once", locus_word_shown(key), key.bytes);
+    return locus_spec_refuse(source, "%.*s is given twice; expected once", locus_word_shown(key),
+                             key.bytes);
 }
 
-static enum locus_status read_pair(struct assignment *assignment, const struct source *source,
+static enum locus_status read_pair(struct assignment *assignment,
+                                   const struct locus_spec_source *source,
                                    const struct locus_position_scheme *scheme,
                                    struct locus_word pair)
 {
     struct locus_word key, value;
     if (!locus_spec_split(pair, &key, &value) || value.n_bytes == 0)
-        return refuse(source, "found '%.*s'; expected key=value", locus_word_shown(pair),
-                      pair.bytes);
+        return locus_spec_refuse(source, "found '%.*s'; expected key=value", locus_word_shown(pair),
+                                 pair.bytes);
     if (locus_word_is(key, inherit_key)) {
         if (assignment->inherit_given) return refuse_twice(source, key);
         if (!locus_word_is(value, "0") && !locus_word_is(value, "1"))
-            return refuse(source, "inherit is '%.*s'; expected 0 or 1", locus_word_shown(value),
-                          value.bytes);
+            return locus_spec_refuse(source, "inherit is '%.*s'; expected 0 or 1",
+                                     locus_word_shown(value), value.bytes);
         assignment->inherit_given = true;
         assignment->inherit = value.bytes[0] == '1';
         return LOCUS_OK;
     }
+    if (locus_word_is(key, common_keys[0]))
+        return locus_spec_refuse(
+            source, "%s says which layers have none; expected it before any ';'", common_keys[0]);
     int i = find_param(scheme, key);
     if (i < 0) return refuse_key(source, key, scheme);
     if (assignment->given >> i & 1) return refuse_twice(source, key);
@@ -236,7 +237,8 @@ static const char *find_preset(struct locus_word name, const struct locus_positi
 }
 
 /* Reads what the NAME stands for, and what follows it. */
-static enum locus_status read_pairs(struct assignment *assignment, const struct source *source,
+static enum locus_status read_pairs(struct assignment *assignment,
+                                    const struct locus_spec_source *source,
                                     const struct locus_position_scheme *scheme)
 {
     *assignment = (struct assignment){.inherit = true};
@@ -266,8 +268,8 @@ static void apply(struct locus_position_spec *spec, const struct assignment *ass
 static enum locus_status read_own(struct assignment *owns, const char *own, bool inherit,
                                   const struct locus_position_scheme *scheme, locus_error *error)
 {
-    struct source source = {own, "the checkpoint's position", LOCUS_ERROR_FORMAT,
-                            inherit ? error : NULL};
+    struct locus_spec_source source = {own, "the checkpoint's position", LOCUS_ERROR_FORMAT,
+                                       inherit ? error : NULL};
     enum locus_status status = read_pairs(owns, &source, scheme);
     if (!status || inherit) return status;
     *owns = (struct assignment){0};
@@ -281,6 +283,7 @@ static void combine(struct locus_position_spec *spec, const struct assignment *o
     int n = count_params(spec->scheme);
     if (assignment->inherit) apply(spec, owns, n);
     apply(spec, assignment, n);
+    spec->given = assignment->given | (assignment->inherit ? owns->given : 0);
 }
 
 /* Marks what a printed SPEC must name lest the checkpoint's own, or another model, change it. */
@@ -311,12 +314,11 @@ static void resolve_factor(struct locus_position_spec *spec, const struct locus_
     spec->values[i] = factor > 1 ? factor : 1;
 }
 
-enum locus_status locus_position_resolve(struct locus_position_spec *spec, const char *text,
-                                         const char *own,
-                                         const struct locus_position_scheme *scheme,
-                                         const struct locus_position_env *env, locus_error *error)
+enum locus_status locus_spec_choose(struct locus_spec_source *source, const char *text,
+                                    const char *own, const struct locus_position_scheme *scheme,
+                                    locus_error *error)
 {
-    struct source source = {text, "position", LOCUS_ERROR_ARGUMENT, error};
+    *source = (struct locus_spec_source){text, "position", LOCUS_ERROR_ARGUMENT, error};
     if (scheme && !scheme->name)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: the scheme given has no name");
     if (scheme && scheme->abi != LOCUS_POSITION_ABI)
@@ -324,28 +326,47 @@ enum locus_status locus_position_resolve(struct locus_position_spec *spec, const
                           "position %s: its abi is %d; expected %d (LOCUS_POSITION_ABI): build it "
                           "with this library's locus_position.h",
                           scheme->name, scheme->abi, LOCUS_POSITION_ABI);
-    if (!text && scheme) source.text = scheme->name;
-    if (!source.text)
-        source = (struct source){own, "the checkpoint's position", LOCUS_ERROR_FORMAT, error};
-    if (!source.text)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: no SPEC; expected a scheme");
-    struct locus_word name = locus_spec_name(source.text);
-    struct locus_position_spec resolved = {.scheme = find_scheme(name, scheme)};
-    if (!resolved.scheme) return refuse_name(&source, name, scheme);
-    enum locus_status status = fill_defaults(&resolved, env, error);
+    if (!text && scheme) source->text = scheme->name;
+    if (!source->text)
+        *source =
+            (struct locus_spec_source){own, "the checkpoint's position", LOCUS_ERROR_FORMAT, error};
+    if (source->text) return LOCUS_OK;
+    return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: no SPEC; expected a scheme");
+}
+
+enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
+                                     const struct locus_spec_source *source, const char *own,
+                                     const struct locus_position_scheme *scheme,
+                                     const struct locus_position_env *env)
+{
+    struct locus_word name = locus_spec_name(source->text);
+    struct locus_position_spec resolved = {.scheme = locus_spec_scheme(name, scheme)};
+    if (!resolved.scheme) return refuse_name(source, name, scheme);
+    enum locus_status status = fill_defaults(&resolved, env, source->error);
     if (status) return status;
     struct assignment assignment, owns = {0};
-    status = read_pairs(&assignment, &source, resolved.scheme);
-    if (!status && own && own != source.text &&
-        find_scheme(locus_spec_name(own), scheme) == resolved.scheme)
-        status = read_own(&owns, own, assignment.inherit, resolved.scheme, error);
+    status = read_pairs(&assignment, source, resolved.scheme);
+    if (!status && own && own != source->text &&
+        locus_spec_scheme(locus_spec_name(own), scheme) == resolved.scheme)
+        status = read_own(&owns, own, assignment.inherit, resolved.scheme, source->error);
     if (status) return status;
     const struct locus_position_spec defaults = resolved;
     combine(&resolved, &owns, &assignment);
+    if (resolved.scheme->settle) resolved.scheme->settle(&resolved, env);
     resolve_factor(&resolved, env);
     mark_stated(&resolved, &defaults, &owns);
     *spec = resolved;
     return LOCUS_OK;
+}
+
+enum locus_status locus_position_resolve(struct locus_position_spec *spec, const char *text,
+                                         const char *own,
+                                         const struct locus_position_scheme *scheme,
+                                         const struct locus_position_env *env, locus_error *error)
+{
+    struct locus_spec_source source;
+    enum locus_status status = locus_spec_choose(&source, text, own, scheme, error);
+    return status ? status : locus_spec_resolve(spec, &source, own, scheme, env);
 }
 
 /* ---- printing and getters ----------------------------------------------------------------- */
@@ -388,10 +409,28 @@ void locus_position_print(const struct locus_position_spec *spec, struct locus_b
     }
 }
 
+double locus_position_reach(const struct locus_position_spec *spec, const char **formula)
+{
+    *formula = "";
+    return spec->scheme->reach ? spec->scheme->reach(spec, formula) : 0;
+}
+
 LOCUS_API double locus_position_number(const struct locus_position_spec *spec, const char *key)
 {
     int i = find_param(spec->scheme, (struct locus_word){key, strlen(key)});
     return i < 0 ? (double)NAN : spec->values[i];
+}
+
+LOCUS_API bool locus_position_given(const struct locus_position_spec *spec, const char *key)
+{
+    int i = find_param(spec->scheme, (struct locus_word){key, strlen(key)});
+    return i >= 0 && spec->given >> i & 1;
+}
+
+LOCUS_API void locus_position_set(struct locus_position_spec *spec, const char *key, double value)
+{
+    int i = find_param(spec->scheme, (struct locus_word){key, strlen(key)});
+    if (i >= 0) spec->values[i] = value;
 }
 
 LOCUS_API int locus_position_int(const struct locus_position_spec *spec, const char *key)

@@ -1,0 +1,49 @@
+/* SPECs of models whose layers differ: SPEC{; layers LIST SPEC}.
+ *
+ *     rope:base=10000; layers 5::6 rope:base=1000000
+ *
+ * The first SPEC is of every layer that no LIST names. A LIST is of numbers and ranges
+ * FIRST:END:STEP, layers counted from 0, END not among them: "3", "0,7", "3::4", ":6".
+ */
+#ifndef LOCUS_POSITION_LAYERS_H
+#define LOCUS_POSITION_LAYERS_H
+
+#include "position/position.h"
+
+enum { LOCUS_LAYER_RANGES = 32 };
+
+/* first, first + step, ... below end. */
+struct locus_layer_range {
+    int first, end, step;
+};
+
+struct locus_layer_list {
+    struct locus_layer_range ranges[LOCUS_LAYER_RANGES];
+    int n;
+};
+
+/* A text's SPECs, resolved: specs[0] is the first, the others have their layers. */
+struct locus_layer_specs {
+    struct locus_position_spec specs[LOCUS_MAX_SCHEMES];
+    struct locus_layer_list layers[LOCUS_MAX_SCHEMES];
+    int n;
+    bool alone; /* of all layers, where the checkpoint's own SPEC has more than one */
+};
+
+/* Resolves `text` as locus_position_resolve does. Keys that a later SPEC doesn't name are as in the
+ * first, where the NAME is the same. Where `text` has one SPEC alone, and takes values over from
+ * `own`, it takes over the layers that differ, too. nope_every=N, in the first SPEC, is short for
+ * "; layers N-1::N none", and nope_every=0 says that no layer differs. */
+enum locus_status locus_layer_specs_resolve(struct locus_layer_specs *specs, const char *text,
+                                            const char *own,
+                                            const struct locus_position_scheme *scheme,
+                                            const struct locus_position_env *env,
+                                            locus_error *error);
+
+/* Appends the canonical text: resolving it again, with the same own and model, gives the same. */
+void locus_layer_specs_print(const struct locus_layer_specs *specs, struct locus_buffer *out);
+
+/* Which of the SPECs a layer has. */
+int locus_layer_specs_at(const struct locus_layer_specs *specs, int layer);
+
+#endif

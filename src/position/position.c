@@ -1,0 +1,90 @@
+/* Schemes in use: made ready, and let go. See position.h. */
+#include "position/position.h"
+
+#include <stdlib.h>
+
+#include "position/layers.h"
+
+enum locus_status locus_position_init(struct locus_position *position,
+                                      const struct locus_position_env *env, locus_error *error)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    enum locus_status status =
+        scheme->init ? scheme->init(&position->state, env, &position->spec, error) : LOCUS_OK;
+    if (status) return status;
+    if (scheme->frame) position->frame = scheme->frame(position->state);
+    if (scheme->embed_floats) position->embed_floats = scheme->embed_floats(position->state);
+    if (scheme->layer_floats) position->layer_floats = scheme->layer_floats(position->state);
+    const struct {
+        const char *name;
+        int n;
+    } floats[] = {{"embed_floats", position->embed_floats},
+                  {"layer_floats", position->layer_floats}};
+    for (int i = 0; i < 2; i++)
+        if (floats[i].n < 0)
+            return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                              "position %s: %s is %d, expected 0 or more", scheme->name,
+                              floats[i].name, floats[i].n);
+    return LOCUS_OK;
+}
+
+void locus_position_free(struct locus_position *position)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme && scheme->free) scheme->free(position->state);
+    position->state = NULL;
+}
+
+enum locus_status locus_positions_open(struct locus_positions *positions, const char *text,
+                                       const char *own, const struct locus_position_scheme *scheme,
+                                       const struct locus_position_env *env, locus_error *error)
+{
+    struct locus_layer_specs specs;
+    enum locus_status status = locus_layer_specs_resolve(&specs, text, own, scheme, env, error);
+    *positions = (struct locus_positions){0};
+    if (status) return status;
+    struct locus_buffer printed = {0};
+    locus_layer_specs_print(&specs, &printed);
+    positions->text = printed.bytes;
+    positions->of_layer = calloc((size_t)env->n_layer, sizeof *positions->of_layer);
+    if (printed.failed || !positions->of_layer)
+        return locus_fail_memory(error, printed.length + (size_t)env->n_layer);
+    for (int layer = 0; layer < env->n_layer; layer++)
+        positions->of_layer[layer] = (unsigned char)locus_layer_specs_at(&specs, layer);
+    for (; positions->n < specs.n && !status; positions->n++) {
+        struct locus_position *position = &positions->schemes[positions->n];
+        position->spec = specs.specs[positions->n];
+        status = locus_position_init(position, env, error);
+    }
+    return status;
+}
+
+void locus_positions_close(struct locus_positions *positions)
+{
+    for (int i = 0; i < positions->n; i++)
+        locus_position_free(&positions->schemes[i]);
+    free(positions->of_layer);
+    free(positions->text);
+    *positions = (struct locus_positions){0};
+}
+
+double locus_positions_reach(const struct locus_positions *positions)
+{
+    double least = 0;
+    for (int i = 0; i < positions->n; i++) {
+        const char *formula;
+        const double reach = locus_position_reach(&positions->schemes[i].spec, &formula);
+        if (reach > 0 && (least == 0 || reach < least)) least = reach;
+    }
+    return least;
+}
+
+int locus_positions_max(const struct locus_positions *positions)
+{
+    int least = 0;
+    for (int i = 0; i < positions->n; i++) {
+        const int max = locus_position_max_positions(&positions->schemes[i]);
+        if (max > 0 && (least == 0 || max < least)) least = max;
+    }
+    return least;
+}

@@ -1,0 +1,35 @@
+/* One SPEC being read: what spec.c and layers.c share. */
+#ifndef LOCUS_POSITION_SPEC_H
+#define LOCUS_POSITION_SPEC_H
+
+#include "base/text.h"
+#include "position/position.h"
+
+/* A SPEC, and how messages speak of it. */
+struct locus_spec_source {
+    const char *text;
+    const char *origin;       /* "position" or "the checkpoint's position" */
+    enum locus_status status; /* of an error in it */
+    locus_error *error;
+};
+
+/* The SPEC that `text`, `own` and `scheme` stand for: see locus_position_resolve. */
+enum locus_status locus_spec_choose(struct locus_spec_source *source, const char *text,
+                                    const char *own, const struct locus_position_scheme *scheme,
+                                    locus_error *error);
+
+/* Resolves it; own (NULL: none) is the SPEC whose values it may keep. */
+enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
+                                     const struct locus_spec_source *source, const char *own,
+                                     const struct locus_position_scheme *scheme,
+                                     const struct locus_position_env *env);
+
+/* The scheme of that name, `users` (NULL: none) among them; NULL: there is none. */
+const struct locus_position_scheme *locus_spec_scheme(struct locus_word name,
+                                                      const struct locus_position_scheme *users);
+
+/* Fails in one line: where, the text (cut if it is long), and what is wrong with it. */
+__attribute__((format(printf, 2, 3))) enum locus_status
+locus_spec_refuse(const struct locus_spec_source *source, const char *format, ...);
+
+#endif
