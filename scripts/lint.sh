@@ -73,9 +73,16 @@ without_comments() {
 }
 
 check_rules() {
-    # The forward pass and the kernels never learn which position scheme runs, not even in comments.
-    grep -rniE 'rope|alibi|sinus|learned' src/forward src/kernels |
-        refuse "src/forward and src/kernels may not name a position scheme"
+    # Outside src/position nobody learns which position scheme runs, not even in comments. The names
+    # are the registry's, less those that are also plain words.
+    local names
+    names=$({
+        sed -n 's/^ *SCHEME(\([a-z0-9_]*\)).*/\1/p' src/position/registry.h
+        sed -n 's/^ *{"\([a-z0-9-]*\)", .*/\1/p' src/position/registry.c
+    } | tr _ - | grep -vxE 'none|relative|linear' | sed 's/-/[-_]/g' | paste -sd '|')
+    [ "$(tr '|' '\n' <<<"$names" | wc -l)" -ge 18 ] || fail "the registry's names are not found"
+    grep -rniE "(^|[^a-z0-9])($names)([^a-z0-9]|\$)" src/{forward,kernels,experiment,cli,bench} |
+        refuse "only src/position may name a position scheme"
     local library_files=() file
     for file in src/*/*.[ch]; do
         [[ $file == src/cli/* ]] || library_files+=("$file")

@@ -10,7 +10,7 @@
 #include "cli/session_options.h"
 #include "cli/talk.h"
 #include "forward/policy.h"
-#include "position/position.h"
+#include "position/layers.h"
 #include "position/registry.h"
 
 /* ---- values ------------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static void append_places(struct locus_buffer *out, const struct locus_position_
     locus_buffer_printf(out, "%s.\n", *separator == 'I' ? "It acts on nothing" : "");
 }
 
-/* Help that begins "ntk, yarn: ..." is on those values of another parameter alone. */
+/* Help that begins "this, that: ..." is on those values of another parameter alone. */
 static bool is_on_others(const char *help, const struct locus_position_param *choice, int index)
 {
     for (;;) {
@@ -260,9 +260,7 @@ static int describe_all(void)
         append_keys(&out, scheme->params);
     }
     append_shorthands(&out, NULL);
-    locus_buffer_printf(&out, "\nLayers, counted from 0, may have schemes of their own: "
-                              "-P \"rope; layers 3::4 none\", or, for\nthe same, "
-                              "-P rope:nope_every=4.\n");
+    locus_buffer_printf(&out, "\n%s\n", locus_layers_help);
     append_policies(&out);
     locus_buffer_printf(&out, "\n'locus positions NAME' explains a scheme and its parameters.\n");
     return locus_stdout_finish(&out);

@@ -14,6 +14,10 @@
 
 static const char nope_key[] = "nope_every", inherit_off[] = "inherit=0";
 
+const char locus_layers_help[] =
+    "Layers, counted from 0, may have schemes of their own: -P \"rope; layers 3::4 none\",\n"
+    "or, in short, -P rope:nope_every=4.";
+
 /* A text, cut. */
 struct cut {
     char *bytes;                          /* a copy of it, ended at each semicolon */

@@ -10,6 +10,8 @@
 
 #include "position/position.h"
 
+extern const char locus_layers_help[]; /* what it is for, in a line or two */
+
 enum { LOCUS_LAYER_RANGES = 32 };
 
 /* first, first + step, ... below end. */
