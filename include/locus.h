@@ -95,7 +95,7 @@ typedef struct locus_model_info {
     const char *name;        /* general.name, or "" */
     const char *family;      /* "gpt2", "llama", "locus", ... */
     const char *weight_type; /* the type most weights have: "F32", "F16", "BF16", "Q8_0", "Q4_0" */
-    const char *position;    /* the checkpoint's own scheme, a full SPEC */
+    const char *position;    /* the checkpoint's own SPEC, as its file says it */
     int n_vocab;             /* logits a token */
     int n_tokens;            /* ids that mean something: n_vocab less padding at its end */
     int n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;

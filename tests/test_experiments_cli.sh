@@ -180,6 +180,9 @@ check "nothing is said" silent
 # 4 lengths for each of 2 texts and the pool, and the buckets of the one that fills the windows.
 check "a row a length, and a bucket" rows "$csv" $((4 * (4 * 3 + 4)))
 cut_header='task,model,model_sha,weight_type,position,attention,trained_length,text,length,protocol,stride,begin_of_text,depth,trials,tokens,nll,perplexity,standard_error,bits_per_byte,accuracy,cache_type,kernels,seed,text_sha,begin,longest_window,documents,windows,version,threads,seconds'
+check "layers of their own" succeeds extrapolate "${base[@]}" -m "$model" -f "$text" --lengths 16:32 -q \
+    -P 'rope:scaling=dynamic; layers 0 none'
+check "which a legend ends with" prints 'dynamic,length=16\.\.32; layers 0 none$'
 check "the columns" is "$(head -1 "$csv")" "$cut_header"
 check "a PNG" is "$(head -c 8 "$folder/files/a.png" | od -An -tx1 | tr -d ' \n')" 89504e470d0a1a0a
 check "a second run" succeeds "${sweep[@]}" --csv "$folder/b.csv" -b 17

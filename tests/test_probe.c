@@ -115,6 +115,26 @@ START_TEST(the_bias_of_alibi_falls_with_the_slope_of_each_head)
 }
 END_TEST
 
+START_TEST(each_layer_is_asked_for_its_own_scheme)
+{
+    enum { N = 50 };
+    locus_model *model = open_model();
+    locus_error error = {0};
+    struct locus_scheme_probe probe = open_probe(model, "rope; layers 1 alibi", N);
+    float bias[N_HEAD * N];
+    double products[N];
+    ck_assert_int_eq(locus_probe_bias(&probe, 1, bias, NULL), LOCUS_OK);
+    ck_assert_float_eq(bias[3], -3 * 0.25F);
+    ck_assert_int_eq(locus_probe_rotation(&probe, 0, 0, products, NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_probe_bias(&probe, 0, bias, &error), LOCUS_ERROR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.message, "position rope adds no bias"));
+    ck_assert_int_eq(locus_probe_rotation(&probe, 1, 0, products, &error), LOCUS_ERROR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.message, "position alibi rotates no query"));
+    locus_scheme_probe_close(&probe);
+    locus_model_free(model);
+}
+END_TEST
+
 START_TEST(the_bias_of_t5_is_the_table_by_bucket)
 {
     enum { N = 60 };
@@ -292,6 +312,7 @@ int main(void)
     tcase_add_test(tests, a_scheme_that_reads_the_text_needs_one);
     tcase_add_test(tests, similarity_is_the_cosine);
     tcase_add_test(tests, the_bias_of_alibi_falls_with_the_slope_of_each_head);
+    tcase_add_test(tests, each_layer_is_asked_for_its_own_scheme);
     tcase_add_test(tests, the_bias_of_t5_is_the_table_by_bucket);
     tcase_add_test(tests, the_bias_of_transformer_xl_is_that_of_a_query_of_zeros);
     tcase_add_test(tests, the_rotation_of_rope_is_a_mean_of_cosines);

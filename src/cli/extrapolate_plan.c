@@ -149,15 +149,17 @@ static bool fill_setting(struct locus_extrapolate *run, const struct locus_conte
     return set && setting->spec ? true : out_of_memory(run);
 }
 
-/* The value of the key that `pair` begins with, in another canonical SPEC, to the next comma: the
- * default where it isn't named; NULL where there is no such key. */
+/* The value of the key that `pair` begins with, in the first SPEC of another canonical text, to the
+ * next comma or semicolon: the default where it isn't named; NULL where there is no such key. */
 static const char *value_in(const char *spec, const char *pair)
 {
     const size_t n_key = strcspn(pair, "=") + 1;
-    const struct locus_word name = locus_spec_name(spec);
+    const struct locus_word name = {spec, strcspn(spec, ":;")};
     const char *rest = spec + name.n_bytes;
-    for (struct locus_word other; locus_spec_next(&rest, &other);)
+    for (struct locus_word other; *rest != ';' && locus_spec_next(&rest, &other);) {
         if (strncmp(other.bytes, pair, n_key) == 0) return other.bytes + n_key;
+        if (memchr(other.bytes, ';', other.n_bytes)) break;
+    }
     const struct locus_position_scheme *scheme = locus_position_find(name.bytes, name.n_bytes);
     const struct locus_position_param *param = scheme ? scheme->params : NULL;
     for (; param && param->key; param++)
@@ -176,20 +178,21 @@ static bool label_contender(struct locus_extrapolate *run, int index)
     while (longest < run->n_lengths - 1 && !settings[longest].spec)
         longest++;
     const char *spec = settings[longest].spec ? settings[longest].spec : "";
-    const char *rest = spec + strcspn(spec, ":"); /* at the colon or a comma */
+    const char *rest = spec + strcspn(spec, ":;"); /* at the colon or a comma */
     locus_buffer_printf(&label, "%.*s", (int)(rest - spec), spec);
-    while (*rest) {
+    while (*rest && *rest != ';') {
         const char *pair = rest + 1, *value = pair + strcspn(pair, "=") + 1, *least = NULL;
-        const int n_value = (int)strcspn(value, ",");
+        const int n_value = (int)strcspn(value, ",;");
         for (int i = run->n_lengths - 1; i > longest && !least; i--)
             least = settings[i].spec ? value_in(settings[i].spec, pair) : NULL;
         locus_buffer_printf(&label, "%.*s", (int)(value - rest), rest);
-        const bool same = least && (int)strcspn(least, ",") == n_value &&
+        const bool same = least && (int)strcspn(least, ",;") == n_value &&
                           strncmp(least, value, (size_t)n_value) == 0;
-        if (least && !same) locus_buffer_printf(&label, "%.*s..", (int)strcspn(least, ","), least);
+        if (least && !same) locus_buffer_printf(&label, "%.*s..", (int)strcspn(least, ",;"), least);
         locus_buffer_printf(&label, "%.*s", n_value, value);
         rest = value + n_value;
     }
+    locus_buffer_printf(&label, "%s", rest); /* what other layers have */
     if (label.failed) locus_buffer_free(&label);
     run->contenders[index].label = label.bytes;
     return label.bytes ? true : out_of_memory(run);

@@ -97,7 +97,8 @@ static bool is_on_others(const char *help, const struct locus_position_param *ch
 static const struct locus_position_param *
 preset_choice(const char *text, const struct locus_position_spec *spec, int *index)
 {
-    const struct locus_position_alias *alias = locus_position_find_alias(text, strcspn(text, ":"));
+    const struct locus_position_alias *alias =
+        locus_position_find_alias(text, strcspn(text, ":; "));
     const struct locus_position_param *params = spec->scheme->params;
     for (int i = 0; alias && alias->preset && params && params[i].key; i++) {
         size_t length = strlen(params[i].key);
@@ -156,11 +157,13 @@ static void append_example(struct locus_buffer *out, const char *name,
     const struct locus_position_alias *alias = locus_position_find_alias(name, strlen(name));
     char separator = ':';
     int n = 0;
-    locus_buffer_printf(out, "\nExample:\n  locus generate -p \"Once upon a time\" -P %s", name);
+    const char *quote = strpbrk(name, "; ") ? "\"" : "";
+    locus_buffer_printf(out, "\nExample:\n  locus generate -p \"Once upon a time\" -P %s%s%s",
+                        quote, name, quote);
     if (alias && alias->example) locus_buffer_printf(out, ":%s", alias->example);
     for (int i = 0; params && params[i].key && n < MOST; i++) {
         bool models = default_name(&params[i]) != params[i].fallback;
-        if (strchr(name, ':') || models || alias) continue;
+        if (strpbrk(name, ":;") || models || alias) continue;
         locus_buffer_printf(out, "%c%s=", separator, params[i].key);
         locus_position_print_value(&params[i], spec->values[i], out);
         separator = ',';
@@ -196,7 +199,7 @@ static int describe_one(const char *text)
         return locus_talk_refusal("positions", &error);
     const struct locus_position_scheme *scheme = spec.scheme;
     struct locus_buffer out = {0};
-    if (strncmp(text, scheme->name, strcspn(text, ":")) != 0) {
+    if (strncmp(text, scheme->name, strcspn(text, ":; ")) != 0) {
         locus_buffer_printf(&out, "%s: short for ", text);
         append_meaning(&out, &spec);
         locus_buffer_append(&out, "\n\n", 2);
@@ -204,7 +207,7 @@ static int describe_one(const char *text)
     locus_buffer_printf(&out, "%s: %s.\n", scheme->name, scheme->summary);
     append_places(&out, scheme);
     append_params(&out, text, &spec);
-    if (!locus_position_find_alias(text, strcspn(text, ":"))) append_shorthands(&out, scheme);
+    if (!locus_position_find_alias(text, strcspn(text, ":; "))) append_shorthands(&out, scheme);
     append_example(&out, text, &spec);
     append_reach(&out, text, &spec);
     if (scheme->params && scheme->params->key)
