@@ -161,6 +161,7 @@ typedef struct locus_session_params {
     int n_batch;        /* tokens a forward pass; 0: 512. Changes speed and memory, never results */
     int n_threads;      /* 0: physical cores within the affinity mask and the cgroup's quota */
     int first_position; /* position of the first token, 0 unless testing shifts */
+    int n_axes;         /* coordinates a token that the caller gives: see locus_session_eval_at */
     enum locus_cache_type cache_type; /* AUTO: f32 for an F32 checkpoint, else f16 */
     /* "reference", ...; NULL: the best this CPU has. Changes results in one case: BF16 weights have
      * bits of their own in "avx512_bf16" */
@@ -180,6 +181,14 @@ LOCUS_API void locus_session_free(locus_session *session);
  * a policy that holds only what is in sight, the batches before that one may then stay. */
 LOCUS_API enum locus_status locus_session_eval(locus_session *session, const int32_t *tokens, int n,
                                                float *logits, int n_rows, locus_error *error);
+
+/* The same, in a session made with n_axes > 0: tokens are at coordinates[n, n_axes], any from 0 to
+ * the last position that the session may have, while the order of the text is as ever. Where none
+ * are given (NULL, or the other calls), a token is at one past the largest so far, on every axis.
+ */
+LOCUS_API enum locus_status locus_session_eval_at(locus_session *session, const int32_t *tokens,
+                                                  int n, const int *coordinates, float *logits,
+                                                  int n_rows, locus_error *error);
 
 /* Logits [n_vocab] of the last token evaluated; the caller may change them. Valid until the next
  * call on the session; all zero before the first. */

@@ -90,7 +90,9 @@ struct locus_embed_op {
     const int32_t *tokens; /* [n] */
     float *x;              /* [n, n_embd]: what the positions are added to */
     int first_position, n;
-    float *kept; /* [n, embed_floats]: see that hook; NULL without it */
+    float *kept;            /* [n, embed_floats]: see that hook; NULL without it */
+    int n_axes;             /* of coordinates: see takes_axes */
+    const int *coordinates; /* [n, n_axes]; NULL: none */
 };
 
 /* What a layer's attention reads, of tokens first_position .. first_position+n-1. */
@@ -113,6 +115,8 @@ struct locus_rotate_op {
     int origin;                 /* of the frame: see enum locus_frame */
     const float *kept; /* [n, layer_floats]: what observe kept of them; in LOCUS_FRAME_QUERY the
                         * rows go on, for keys, to the query's */
+    int n_axes;        /* of coordinates: see takes_axes */
+    const int *coordinates; /* [n, n_axes]; NULL: none */
 };
 
 /* One query and a run of its keys, in the order of positions. */
@@ -127,6 +131,8 @@ struct locus_bias_op {
     /* What observe kept of the query [layer_floats], and of the keys [n_k, layer_floats]; NULL
      * without it. */
     const float *q_kept, *k_kept;
+    int n_axes;                               /* of coordinates: see takes_axes */
+    const int *q_coordinates, *k_coordinates; /* [n_axes], [n_k, n_axes]; NULL: none */
 };
 
 /* What the rotation of a cached key is relative to. */
@@ -197,6 +203,10 @@ struct locus_position_scheme {
      * the row before it is the previous token's, zeros before the first. */
     void (*observe)(const void *state, const struct locus_observe_op *op);
     int (*layer_floats)(const void *state);
+    /* Whether each token's place may be n_axes coordinates that the caller of eval gives (a
+     * picture's rows and columns), 0 to session_length-1, in place of its position. Positions still
+     * say the order. Without the hook: no, and such a session is refused. */
+    bool (*takes_axes)(const void *state, int n_axes);
     /* What rotated keys are relative to; LOCUS_FRAME_ABSOLUTE without the hook. */
     enum locus_frame (*frame)(const void *state);
     /* True: bias needs all scores of a row at once (n_k is all the row sees), not a part. */

@@ -198,7 +198,9 @@ static void rotate_block(const struct reading *reading, int start, int first, in
                                        .n_heads = cache->n_head_kv,
                                        .positions = scratch->k_positions,
                                        .origin = reading->spans[0].q_position,
-                                       .kept = locus_layer_kept(session, reading->layer, first)};
+                                       .kept = locus_layer_kept(session, reading->layer, first),
+                                       .n_axes = session->n_axes,
+                                       .coordinates = locus_coordinates_at(session, first)};
     locus_position_rotate(reading->position, &op);
     locus_cache_pack_keys(cache, scratch->keys, end - start, scratch->panels);
 }
@@ -209,6 +211,7 @@ static const float *block_queries(const struct reading *reading, int start)
     const struct locus_session *session = reading->session;
     const struct scratch *scratch = &reading->scratch;
     const int n_rows = reading->row_end - reading->row;
+    const int slot = session->length + reading->row;
     if (reading->position->frame != LOCUS_FRAME_BLOCK) return scratch->q;
     memcpy(scratch->rotated, scratch->q,
            (size_t)(n_queries(reading) * session->cache.head_dim) * sizeof *scratch->q);
@@ -223,7 +226,9 @@ static const float *block_queries(const struct reading *reading, int start)
         .first_head = reading->head,
         .positions = scratch->q_positions,
         .origin = locus_block_origin(session, start, reading->spans[0].far),
-        .kept = locus_layer_kept(session, reading->layer, session->length + reading->row)};
+        .kept = locus_layer_kept(session, reading->layer, slot),
+        .n_axes = session->n_axes,
+        .coordinates = locus_coordinates_at(session, slot)};
     locus_position_rotate(reading->position, &op);
     return scratch->rotated;
 }
@@ -292,6 +297,9 @@ static void add_biases(const struct reading *reading, int start)
             .scratch = scratch->bias,
             .q_kept = locus_layer_kept(session, reading->layer, slot),
             .k_kept = locus_layer_kept(session, reading->layer, first),
+            .n_axes = session->n_axes,
+            .q_coordinates = locus_coordinates_at(session, slot),
+            .k_coordinates = locus_coordinates_at(session, first),
         };
         locus_position_bias(reading->position, &op);
         if (probe->weights && probe->layer == reading->layer && probe->head == head) {

@@ -36,6 +36,8 @@ static void embed(const struct pass *pass)
             .x = session->x,
             .first_position = first_position,
             .n = pass->n,
+            .n_axes = session->n_axes,
+            .coordinates = locus_coordinates_at(session, session->length),
             .kept =
                 session->kept ? session->kept + kept_before * (size_t)session->embed_floats : NULL,
         };
@@ -96,7 +98,9 @@ static void rotate_queries(const struct locus_session *session, int layer, float
                                        .n = n,
                                        .n_heads = session->model->config.n_head,
                                        .positions = positions,
-                                       .kept = locus_layer_kept(session, layer, slot)};
+                                       .kept = locus_layer_kept(session, layer, slot),
+                                       .n_axes = session->n_axes,
+                                       .coordinates = locus_coordinates_at(session, slot)};
     if (position->frame != LOCUS_FRAME_BLOCK) locus_position_rotate(position, &op);
 }
 
@@ -106,13 +110,17 @@ static void rotate_keys(const struct locus_session *session, int layer, float *k
 {
     const struct locus_position *position = locus_positions_at(&session->positions, layer);
     const size_t width = (size_t)session->cache.n_head_kv * (size_t)session->cache.head_dim;
-    struct locus_rotate_op op = {
-        .layer = layer, .which = LOCUS_KEY, .n = n, .n_heads = session->cache.n_head_kv};
+    struct locus_rotate_op op = {.layer = layer,
+                                 .which = LOCUS_KEY,
+                                 .n = n,
+                                 .n_heads = session->cache.n_head_kv,
+                                 .n_axes = session->n_axes};
     if (position->frame == LOCUS_FRAME_QUERY) return;
     for (int i = 0; i < n; i += op.n) {
         op.rows = k + (size_t)i * width;
         op.positions = positions + i;
         op.kept = locus_layer_kept(session, layer, slot + i);
+        op.coordinates = locus_coordinates_at(session, slot + i);
         if (position->frame == LOCUS_FRAME_BLOCK) {
             const int left = LOCUS_KEY_BLOCK - (slot + i) % LOCUS_KEY_BLOCK;
             op.n = left < n - i ? left : n - i;

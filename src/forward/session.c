@@ -178,6 +178,8 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
          session->thread_floats * sizeof(float)},
         {(void **)&session->kept, session->embed_floats ? 1 + (size_t)session->capacity : 0,
          (size_t)session->embed_floats * sizeof(float)},
+        {(void **)&session->coordinates, (size_t)session->capacity,
+         (size_t)session->n_axes * sizeof(int)},
         {(void **)&session->layer_kept,
          session->layer_floats ? (size_t)config->n_layer * (1 + (size_t)session->capacity) : 0,
          (size_t)session->layer_floats * sizeof(float)},
@@ -206,7 +208,8 @@ static enum locus_status check_params(const struct locus_session_params *params,
     } counts[] = {{"n_context", params->n_context},
                   {"n_batch", params->n_batch},
                   {"n_threads", params->n_threads},
-                  {"first_position", params->first_position}};
+                  {"first_position", params->first_position},
+                  {"n_axes", params->n_axes}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i].value < 0)
             return locus_fail(error, LOCUS_ERROR_ARGUMENT, "%s is %d, expected 0 or more",
@@ -245,6 +248,7 @@ static enum locus_status open_session(struct locus_session *session,
     session->cache_type = choose_cache_type(session->model, params->cache_type);
     session->n_threads = params->n_threads ? params->n_threads : locus_threads_default();
     session->first_position = params->first_position;
+    session->n_axes = params->n_axes;
     session->capacity = params->n_context ? params->n_context : config->trained_length;
     if (session->capacity > INT_MAX - LOCUS_KEY_BLOCK - session->first_position)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
@@ -254,7 +258,8 @@ static enum locus_status open_session(struct locus_session *session,
         (status = set_position(session, params, error)) ||
         (status = limit_capacity(session, params->n_context != 0, error)) ||
         (status =
-             locus_policy_admit(&session->policy, &session->positions, session->capacity, error)))
+             locus_policy_admit(&session->policy, &session->positions, session->capacity, error)) ||
+        (status = locus_coordinates_admit(session, error)))
         return status;
     session->n_batch = params->n_batch ? params->n_batch : DEFAULT_BATCH;
     if (session->n_batch > session->capacity) session->n_batch = session->capacity;
@@ -319,10 +324,11 @@ static enum locus_status check_eval(const struct locus_session *session, const i
  * hold are refused, and the session goes back to n_before tokens; to those before the chunk where
  * the keys of so few are no longer held. */
 static enum locus_status forward(struct locus_session *session, const int32_t *tokens, int n,
-                                 const struct locus_wanted *wanted, int n_before,
-                                 locus_error *error)
+                                 const int *coordinates, const struct locus_wanted *wanted,
+                                 int n_before, locus_error *error)
 {
     int layer, slot;
+    locus_coordinates_put(session, coordinates, n);
     locus_forward(session, tokens, n, wanted);
     int first_held = locus_cache_first_held(&session->cache, session->length + n - 1);
     session->first_held = max_int(session->first_held, first_held);
@@ -340,7 +346,15 @@ static enum locus_status forward(struct locus_session *session, const int32_t *t
 enum locus_status locus_session_eval(locus_session *session, const int32_t *tokens, int n,
                                      float *logits, int n_rows, locus_error *error)
 {
+    return locus_session_eval_at(session, tokens, n, NULL, logits, n_rows, error);
+}
+
+enum locus_status locus_session_eval_at(locus_session *session, const int32_t *tokens, int n,
+                                        const int *coordinates, float *logits, int n_rows,
+                                        locus_error *error)
+{
     enum locus_status status = check_eval(session, tokens, n, logits, n_rows, error);
+    if (!status) status = locus_coordinates_check(session, coordinates, n, error);
     if (status) return status;
     const size_t n_vocab = (size_t)session->model->config.n_vocab;
     const int n_before = session->length;
@@ -350,8 +364,10 @@ enum locus_status locus_session_eval(locus_session *session, const int32_t *toke
         int rows = n_rows > after ? n_rows - after : 0;
         if (rows > chunk) rows = chunk;
         const struct locus_wanted wanted = {.logits = logits, .n_rows = rows, .last = after == 0};
-        if ((status = forward(session, tokens + done, chunk, &wanted, n_before, error)))
+        if ((status = forward(session, tokens + done, chunk, coordinates, &wanted, n_before,
+                              error)))
             return status;
+        if (coordinates) coordinates += (size_t)chunk * (size_t)session->n_axes;
         if (logits) logits += (size_t)rows * n_vocab;
         done += chunk;
     }
@@ -362,6 +378,7 @@ enum locus_status locus_session_score(struct locus_session *session, const int32
                                       const int32_t *targets, float *nll, locus_error *error)
 {
     enum locus_status status = check_eval(session, tokens, n, NULL, 0, error);
+    if (!status) status = locus_coordinates_check(session, NULL, n, error);
     if (status) return status;
     const size_t row_bytes = (size_t)session->model->config.n_vocab * sizeof(float);
     for (int i = 0; i < n; i++)
@@ -379,7 +396,7 @@ enum locus_status locus_session_score(struct locus_session *session, const int32
             nll[done + i] = 0;
             if (targets[done + i] >= 0) session->scored[wanted.n_scored++] = i;
         }
-        if ((status = forward(session, tokens + done, chunk, &wanted, n_before, error)))
+        if ((status = forward(session, tokens + done, chunk, NULL, &wanted, n_before, error)))
             return status;
     }
     return LOCUS_OK;

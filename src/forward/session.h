@@ -30,6 +30,8 @@ struct locus_session {
     int first_held;    /* slots from here on, and the cache's pinned ones, are still in it */
     int embed_floats;  /* what the first scheme keeps a position */
     float *kept;       /* [1 + capacity, embed_floats]: a row of zeros, then a row a slot */
+    int n_axes;        /* coordinates of the caller's a token */
+    int *coordinates;  /* [capacity, n_axes] */
     int layer_floats;  /* the most that any scheme keeps of a position and layer */
     float *layer_kept; /* [n_layer][1 + capacity][layer_floats], each layer's rows as wide as its
                         * own scheme's */
@@ -86,6 +88,21 @@ float locus_session_loss(const struct locus_session *session, const float *logit
  * i over the keys j that token i sees, 0 elsewhere. */
 enum locus_status locus_session_probe(struct locus_session *session, const int32_t *tokens, int n,
                                       int layer, int head, float *weights, locus_error *error);
+
+/* Coordinates that the caller gives tokens in place of positions. Refuses a scheme or a policy that
+ * can't serve as many; coordinates[n, n_axes] (NULL: none) out of range; and puts those of the n
+ * tokens to come into the session. */
+enum locus_status locus_coordinates_admit(const struct locus_session *session, locus_error *error);
+enum locus_status locus_coordinates_check(const struct locus_session *session,
+                                          const int *coordinates, int n, locus_error *error);
+void locus_coordinates_put(struct locus_session *session, const int *coordinates, int n);
+
+/* Those of a slot, and after it of those that follow; NULL: none. */
+static inline const int *locus_coordinates_at(const struct locus_session *session, int slot)
+{
+    return session->coordinates ? session->coordinates + (size_t)slot * (size_t)session->n_axes
+                                : NULL;
+}
 
 /* What a layer's scheme has kept of a slot, and after it of those that follow; NULL: nothing. */
 static inline float *locus_layer_kept(const struct locus_session *session, int layer, int slot)

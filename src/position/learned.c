@@ -112,9 +112,9 @@ static void embed(const void *state, const struct locus_embed_op *op)
     size_t n_embd = (size_t)learned->n_embd;
     float *x = op->x;
     for (int i = 0; i < op->n; i++, x += n_embd) {
+        const int place = op->coordinates ? op->coordinates[i] : op->first_position + i;
         float t;
-        const float *row =
-            learned->table + (size_t)find_row(learned, op->first_position + i, &t) * n_embd;
+        const float *row = learned->table + (size_t)find_row(learned, place, &t) * n_embd;
         if (t == 0) {
             for (size_t d = 0; d < n_embd; d++)
                 x[d] += row[d];
@@ -124,6 +124,12 @@ static void embed(const void *state, const struct locus_embed_op *op)
                 x[d] += row[d] + t * (next[d] - row[d]);
         }
     }
+}
+
+static bool takes_axes(const void *state, int n_axes)
+{
+    (void)state;
+    return n_axes == 1;
 }
 
 static const struct locus_position_param params[] = {
@@ -151,4 +157,5 @@ const struct locus_position_scheme locus_scheme_learned = {
     .free = free,
     .max_positions = max_positions,
     .embed = embed,
+    .takes_axes = takes_axes,
 };

@@ -133,6 +133,14 @@ static inline void locus_position_observe(const struct locus_position *position,
     if (scheme->observe) scheme->observe(position->state, op);
 }
 
+/* A scheme without a hook has nothing that coordinates could change. */
+static inline bool locus_position_takes_axes(const struct locus_position *position, int n_axes)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme->takes_axes) return scheme->takes_axes(position->state, n_axes);
+    return !scheme->embed && !scheme->rotate && !scheme->bias;
+}
+
 static inline size_t locus_position_scratch_floats(const struct locus_position *position, int n_k)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;

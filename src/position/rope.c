@@ -20,6 +20,8 @@
 #include "position/rope_scaling.h"
 #include "position/tensors.h"
 
+enum { MAX_AXES = 3 };
+
 struct rope {
     /* [n_tables, session_length, dim/2] each, times m. The first is for texts up to the trained
      * length, where that matters. */
@@ -27,6 +29,9 @@ struct rope {
     double *thetas; /* dynamic by row: [session_length - trained, dim/2], from n = trained + 1 on */
     int session_length, trained;
     int dim, head_dim;
+    int n_axes;                    /* sections of pairs, each turned by its own axis */
+    size_t sections[MAX_AXES + 1]; /* pairs at which they begin, and the end */
+    bool own_ladders;
     bool adjacent;
     bool by_row, dynamic; /* frequencies differ by row; each n has its own, not one of two */
 };
@@ -157,6 +162,19 @@ static void free_rope(void *state)
     free(rope);
 }
 
+/* theta[dim/2] of one ladder, or of one a section. */
+static void fill_frequencies(const struct rope *rope, const struct locus_rope_scaling *scaling,
+                             double n, double *theta)
+{
+    for (int s = 0; rope->own_ladders && s < rope->n_axes; s++) {
+        struct locus_rope_scaling section = *scaling;
+        section.dim = 2 * (int)(rope->sections[s + 1] - rope->sections[s]);
+        if (section.divisors) section.divisors += rope->sections[s];
+        locus_rope_frequencies(&section, n, theta + rope->sections[s]);
+    }
+    if (!rope->own_ladders) locus_rope_frequencies(scaling, n, theta);
+}
+
 /* Table `index`, for a text of n positions; theta[dim/2] is scratch. The angle is one product in
  * double, whatever the session's length. */
 static void fill_table(struct rope *rope, int index, const struct locus_rope_scaling *scaling,
@@ -164,7 +182,7 @@ static void fill_table(struct rope *rope, int index, const struct locus_rope_sca
 {
     double m = locus_rope_magnitude(scaling);
     size_t at = (size_t)index * (size_t)rope->session_length * half_of(rope);
-    locus_rope_frequencies(scaling, n, theta);
+    fill_frequencies(rope, scaling, n, theta);
     for (int p = 0; p < rope->session_length; p++)
         for (size_t k = 0; k < half_of(rope); k++, at++) {
             double sine, cosine;
@@ -193,9 +211,35 @@ static enum locus_status make_tables(struct rope *rope, const struct locus_rope_
     fill_table(rope, 0, scaling, rope->by_row ? rope->trained : n, theta);
     if (n_tables == 2) fill_table(rope, 1, scaling, rope->trained + 1.0, theta);
     for (size_t past = 0; past < n_past; past++)
-        locus_rope_frequencies(scaling, (double)rope->trained + 1 + (double)past,
-                               rope->thetas + past * half);
+        fill_frequencies(rope, scaling, (double)rope->trained + 1 + (double)past,
+                         rope->thetas + past * half);
     free(theta);
+    return LOCUS_OK;
+}
+
+/* Where each axis' pairs begin. */
+static enum locus_status find_sections(struct rope *rope, const struct locus_rope_scaling *scaling,
+                                       const struct locus_position_spec *spec, locus_error *error)
+{
+    static const char *const keys[MAX_AXES] = {NULL, "axis1", "axis2"};
+    rope->n_axes = 1;
+    for (int axis = 1; axis < MAX_AXES; axis++) {
+        const int first = locus_position_int(spec, keys[axis]);
+        if (first == 0) continue;
+        if (rope->n_axes < axis || first <= (int)rope->sections[axis - 1] || first >= rope->dim / 2)
+            return locus_fail(
+                error, LOCUS_ERROR_ARGUMENT,
+                "position rope: %s is %d; expected a pair past the axis before it and "
+                "below dim/2, %d",
+                keys[axis], first, rope->dim / 2);
+        rope->sections[rope->n_axes++] = (size_t)first;
+    }
+    rope->sections[rope->n_axes] = half_of(rope);
+    const bool scaled = scaling->kind != LOCUS_ROPE_UNSCALED && scaling->kind != LOCUS_ROPE_LINEAR;
+    if (rope->own_ladders && scaled)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: ladder=own with this scaling; expected scaling=none or "
+                          "linear");
     return LOCUS_OK;
 }
 
@@ -218,7 +262,9 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
         .adjacent = locus_position_int(spec, "pairs") == 1,
         .by_row = length < 0 && locus_rope_varies(&scaling),
         .dynamic = scaling.kind == LOCUS_ROPE_DYNAMIC,
+        .own_ladders = locus_position_int(spec, "ladder") == 1,
     };
+    if ((status = find_sections(rope, &scaling, spec, error))) return status;
     return make_tables(rope, &scaling, length, error);
 }
 
@@ -261,13 +307,14 @@ static void turn_heads(const struct rope *rope, float *rows, int n_heads, const 
     }
 }
 
-/* A position in a text longer than the tables are for. */
-static void turn_past(const struct rope *rope, float *rows, int n_heads, int position, int n)
+/* Pairs [first, end) to a place in a text longer, n, than the tables are for. */
+static void turn_past(const struct rope *rope, float *rows, int n_heads, int position, int n,
+                      size_t first, size_t end)
 {
     const double *theta = rope->thetas + (size_t)(n - rope->trained - 1) * half_of(rope);
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
-    for (size_t first = 0; first < half_of(rope); first += LOCUS_ANGLES) {
-        size_t left = half_of(rope) - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
+    for (; first < end; first += LOCUS_ANGLES) {
+        size_t left = end - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
         locus_sine_cosine_row(position, theta + first, (int)count, sines, cosines);
         turn_heads(rope, rows, n_heads, cosines, sines, first, count);
     }
@@ -276,20 +323,33 @@ static void turn_past(const struct rope *rope, float *rows, int n_heads, int pos
 static void rotate(const void *state, const struct locus_rotate_op *op)
 {
     const struct rope *rope = state;
-    const size_t half = half_of(rope), row_floats = (size_t)op->n_heads * (size_t)rope->head_dim;
+    const size_t row_floats = (size_t)op->n_heads * (size_t)rope->head_dim;
+    const int n_sections = op->coordinates ? rope->n_axes : 1;
     float *rows = op->rows;
     for (int i = 0; i < op->n; i++, rows += row_floats) {
         const int position = op->positions[i];
         const int length = (op->which == LOCUS_KEY ? op->origin : position) + 1; /* by row */
         const bool past = rope->by_row && length > rope->trained;
-        size_t at = (size_t)position * half;
-        if (past && rope->dynamic) {
-            turn_past(rope, rows, op->n_heads, position, length);
-            continue;
+        for (int s = 0; s < n_sections; s++) {
+            const int place = op->coordinates ? op->coordinates[i * op->n_axes + s] : position;
+            const size_t first = op->coordinates ? rope->sections[s] : 0;
+            const size_t end = op->coordinates ? rope->sections[s + 1] : half_of(rope);
+            size_t at = (size_t)place * half_of(rope) + first;
+            if (past && rope->dynamic) {
+                turn_past(rope, rows, op->n_heads, place, length, first, end);
+                continue;
+            }
+            if (past) at += (size_t)rope->session_length * half_of(rope);
+            turn_heads(rope, rows, op->n_heads, rope->cosines + at, rope->sines + at, first,
+                       end - first);
         }
-        if (past) at += (size_t)rope->session_length * half;
-        turn_heads(rope, rows, op->n_heads, rope->cosines + at, rope->sines + at, 0, half);
     }
+}
+
+static bool takes_axes(const void *state, int n_axes)
+{
+    const struct rope *rope = state;
+    return n_axes == rope->n_axes;
 }
 
 static const struct locus_position_param params[] = {
@@ -321,6 +381,12 @@ static const struct locus_position_param params[] = {
      "llama3: wavelengths below trained/high are kept"},
     {"factors", LOCUS_PARAM_CHOICE, "auto", 0, 0, "auto|short|long", false,
      "longrope: which of the checkpoint's factors (auto: long past `trained`)"},
+    {"axis1", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
+     "above 0: pairs from this one on turn by the second coordinate a token has (M-RoPE)"},
+    {"axis2", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
+     "above 0: pairs from this one on turn by the third"},
+    {"ladder", LOCUS_PARAM_CHOICE, "shared", 0, 0, "shared|own", false,
+     "axes share one row of frequencies (Qwen2-VL), or each begins anew (axial)"},
     {0},
 };
 
@@ -342,5 +408,6 @@ const struct locus_position_scheme locus_scheme_rope = {
     .init = init_rope,
     .free = free_rope,
     .rotate = rotate,
+    .takes_axes = takes_axes,
     .frame = frame,
 };

@@ -107,10 +107,20 @@ static enum locus_status init_sinusoidal(void **state, const struct locus_positi
 static void embed(const void *state, const struct locus_embed_op *op)
 {
     const struct sinusoidal *sinusoidal = state;
-    size_t n_embd = (size_t)sinusoidal->n_embd, count = (size_t)op->n * n_embd;
-    const float *rows = sinusoidal->table + (size_t)op->first_position * n_embd;
-    for (size_t i = 0; i < count; i++)
-        op->x[i] += rows[i];
+    size_t n_embd = (size_t)sinusoidal->n_embd;
+    for (int i = 0; i < op->n; i++) {
+        const int place = op->coordinates ? op->coordinates[i] : op->first_position + i;
+        const float *row = sinusoidal->table + (size_t)place * n_embd;
+        float *x = op->x + (size_t)i * n_embd;
+        for (size_t c = 0; c < n_embd; c++)
+            x[c] += row[c];
+    }
+}
+
+static bool takes_axes(const void *state, int n_axes)
+{
+    (void)state;
+    return n_axes == 1;
 }
 
 static const struct locus_position_param params[] = {
@@ -136,4 +146,5 @@ const struct locus_position_scheme locus_scheme_sinusoidal = {
     .init = init_sinusoidal,
     .free = free_sinusoidal,
     .embed = embed,
+    .takes_axes = takes_axes,
 };
