@@ -17,13 +17,15 @@ struct heads {
     const struct reference *reference;
     const struct locus_config *config;
     struct plain *plain;
+    const struct locus_position *position; /* the layer's scheme */
+    float *kept;                           /* [n, layer_floats]: what it observed */
     int layer;
     double *q, *k, *v;
 };
 
-/* A key that a token sees, and where the two stand. */
+/* A token, a key that it sees, and where the two stand. */
 struct pair {
-    int key, q_position, k_position;
+    int query, key, q_position, k_position;
 };
 
 /* ---- the scheme's hooks ------------------------------------------------------------------- */
@@ -32,43 +34,83 @@ struct pair {
 static void add_positions(struct plain *plain, const struct locus_position *position,
                           const int32_t *tokens, float *x)
 {
-    const int n_kept = locus_position_row_floats(position);
+    const int n_kept = position->embed_floats;
     float *kept = plain_make(plain, (1 + plain->n) * n_kept, sizeof *kept);
-    locus_position_embed(position, tokens, x, 0, plain->n, n_kept ? kept + n_kept : NULL);
+    const struct locus_embed_op op = {
+        .tokens = tokens, .x = x, .n = plain->n, .kept = n_kept ? kept + n_kept : NULL};
+    locus_position_embed(position, &op);
 }
 
-/* Where a row's rotation starts from, if the scheme asks: each key is a block of its own. */
-static int origin(const struct locus_position *position, enum locus_position_rows which,
-                  const struct pair *pair)
+/* What the scheme keeps of in[n, n_embd]. */
+static float *observe(struct plain *plain, const struct locus_position *position, int layer,
+                      const double *in)
 {
-    if (position->spec.scheme->relative_blocks) return pair->k_position;
-    return which == LOCUS_KEY && locus_position_per_row_keys(position) ? pair->q_position : -1;
+    const int width = plain->n * plain->model->config.n_embd;
+    float *x = plain_make(plain, width, sizeof *x);
+    float *kept = plain_make(plain, plain->n * position->layer_floats, sizeof *kept);
+    for (int c = 0; c < width; c++)
+        x[c] = (float)in[c];
+    const struct locus_observe_op op = {.layer = layer, .x = x, .n = plain->n, .kept = kept};
+    locus_position_observe(position, &op);
+    return kept;
+}
+
+static const float *kept_of(const struct heads *heads, int token)
+{
+    return heads->kept + token * heads->position->layer_floats;
+}
+
+/* Where a row's rotation starts from: each key is a block of its own. */
+static int origin(enum locus_frame frame, enum locus_position_rows which, const struct pair *pair)
+{
+    if (frame == LOCUS_FRAME_BLOCK) return pair->k_position;
+    return which == LOCUS_KEY && frame == LOCUS_FRAME_QUERY ? pair->q_position : 0;
 }
 
 /* rotated[width] = row[width], a query or a key, where the pair has it. */
 static void rotate(const struct heads *heads, enum locus_position_rows which, const double *row,
                    int width, const struct pair *pair, float *rotated)
 {
-    const struct locus_position *position = heads->reference->position;
     for (int c = 0; c < width; c++)
         rotated[c] = (float)row[c];
-    locus_position_rotate(position, heads->layer, which, rotated, width / heads->config->head_dim,
-                          which == LOCUS_KEY ? &pair->k_position : &pair->q_position, 1,
-                          origin(position, which, pair));
+    const struct locus_rotate_op op = {
+        .layer = heads->layer,
+        .which = which,
+        .rows = rotated,
+        .n = 1,
+        .n_heads = width / heads->config->head_dim,
+        .positions = which == LOCUS_KEY ? &pair->k_position : &pair->q_position,
+        .origin = origin(heads->position->frame, which, pair),
+        .kept = kept_of(heads, which == LOCUS_KEY ? pair->key : pair->query)};
+    locus_position_rotate(heads->position, &op);
 }
 
 /* Adds to scores[n] of a head's query q[head_dim], which stands at one position in all pairs. */
 static void add_bias(const struct heads *heads, int head, const float *q, const struct pair *pairs,
                      int n, float *scores)
 {
-    const struct locus_position *position = heads->reference->position;
+    const struct locus_position *position = heads->position;
     const int n_scratch = (int)locus_position_scratch_floats(position, n);
+    const int n_kept = position->layer_floats;
     float *scratch = plain_make(heads->plain, n_scratch, sizeof *scratch);
+    float *k_kept = plain_make(heads->plain, n * n_kept, sizeof *k_kept);
     int *k_positions = plain_make(heads->plain, n, sizeof *k_positions);
-    for (int j = 0; j < n; j++)
+    for (int j = 0; j < n; j++) {
         k_positions[j] = pairs[j].k_position;
-    locus_position_bias(position, heads->layer, head, q, pairs->q_position, 0, k_positions, n,
-                        scores, scratch);
+        for (int c = 0; c < n_kept; c++)
+            k_kept[j * n_kept + c] = kept_of(heads, pairs[j].key)[c];
+    }
+    const struct locus_bias_op op = {.layer = heads->layer,
+                                     .head = head,
+                                     .q = q,
+                                     .q_position = pairs->q_position,
+                                     .n_k = n,
+                                     .k_positions = k_positions,
+                                     .scores = scores,
+                                     .scratch = scratch,
+                                     .q_kept = kept_of(heads, pairs->query),
+                                     .k_kept = k_kept};
+    locus_position_bias(position, &op);
 }
 
 /* ---- attention ---------------------------------------------------------------------------- */
@@ -81,7 +123,7 @@ static int pairs_of(const struct heads *heads, int i, struct pair *pairs)
     int n = 0;
     for (int j = window && i >= window ? i - window + 1 : 0; j <= i; j++) {
         struct pair *pair = &pairs[n];
-        *pair = (struct pair){j, i, j};
+        *pair = (struct pair){i, j, i, j};
         n += !reference->sees ||
              reference->sees(reference->policy, i, j, &pair->q_position, &pair->k_position);
     }
@@ -159,7 +201,13 @@ static double *attention(const struct reference *reference, struct plain *plain,
 {
     const struct locus_config *config = &plain->model->config;
     const int q = config->n_head * config->head_dim, kv = config->n_head_kv * config->head_dim;
-    struct heads heads = {reference, config, plain, layer, NULL, NULL, NULL};
+    const struct locus_position *position = locus_positions_at(reference->positions, layer);
+    struct heads heads = {.reference = reference,
+                          .config = config,
+                          .plain = plain,
+                          .position = position,
+                          .kept = observe(plain, position, layer, in),
+                          .layer = layer};
     heads.q = project(plain, layer, "attn_q", in, 0, q);
     heads.k = project(plain, layer, "attn_k", in, q, kv);
     heads.v = project(plain, layer, "attn_v", in, q + kv, kv);
@@ -215,7 +263,7 @@ static double *embed(const struct reference *reference, struct plain *plain, con
         for (int c = 0; c < n_embd; c++)
             x[i * n_embd + c] = (float)(row[c] * (double)config->embedding_scale);
     }
-    add_positions(plain, reference->position, tokens, x);
+    add_positions(plain, &reference->positions->schemes[0], tokens, x);
     for (int c = 0; c < plain->n * n_embd; c++)
         out[c] = (double)x[c];
     return plain_norm(plain, -1, "token_embd_norm", out, n_embd, out);

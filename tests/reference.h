@@ -9,7 +9,7 @@
 
 struct reference {
     const locus_model *model;
-    const struct locus_position *position; /* a scheme, ready for the text's positions */
+    const struct locus_positions *positions; /* schemes, ready for the text's positions */
     /* Whether token i sees j <= i, and the positions of both where they aren't i and j. NULL: it
      * sees all. */
     bool (*sees)(const void *policy, int i, int j, int *q_position, int *k_position);

@@ -326,7 +326,8 @@ START_TEST(an_interpolated_table_is_stretched_to_the_session)
             ck_assert_int_ge(locus_position_max_positions(&position), n);
             if (n > last + 1) ck_assert_int_eq(locus_position_max_positions(&position), n);
             memset(x, 0, sizeof x);
-            locus_position_embed(&position, NULL, x, 0, n, NULL);
+            const struct locus_embed_op op = {.x = x, .n = n};
+            locus_position_embed(&position, &op);
             for (int p = 0; p < n; p++) {
                 const double at = n - 1 <= last ? p : (double)p * last / (n - 1);
                 const int row = at < last ? (int)at : last, next = row < last ? row + 1 : last;

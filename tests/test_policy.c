@@ -100,7 +100,7 @@ static void check_rows(const locus_model *model, const char *scheme,
     int32_t tokens[N];
     locus_session *session = open_session(model, scheme, policy->text, N, 16);
     const struct reference reference = {
-        .model = model, .position = &session->position, .sees = sees, .policy = policy};
+        .model = model, .positions = &session->positions, .sees = sees, .policy = policy};
     for (int i = 0; i < N; i++)
         tokens[i] = tiny_token(i);
     eval(session, 0, N, logits);
@@ -143,7 +143,7 @@ START_TEST(attention_weights_are_those_of_the_plain_softmax)
     double *logits = calloc((size_t)N * TINY_VOCAB, sizeof *logits);
     ck_assert(weights && expected && logits);
     const struct reference reference = {.model = model,
-                                        .position = &session->position,
+                                        .positions = &session->positions,
                                         .sees = sees,
                                         .policy = &cases[_i],
                                         .weights = expected,

@@ -39,23 +39,23 @@ static locus_session *open_session(const locus_model *model, const char *positio
 }
 
 /* The logits [n, n_vocab] of the plain pass. */
-static double *plain_logits(const locus_model *model, const struct locus_position *position,
+static double *plain_logits(const locus_model *model, const struct locus_positions *positions,
                             const int32_t *tokens, int n)
 {
-    const struct reference reference = {.model = model, .position = position};
+    const struct reference reference = {.model = model, .positions = positions};
     double *logits = calloc((size_t)(n * model->config.n_vocab), sizeof *logits);
     ck_assert_ptr_nonnull(logits);
     reference_logits(&reference, tokens, n, logits);
     return logits;
 }
 
-/* The largest difference of a row from the plain pass with `position`. */
-static double largest_difference(locus_session *session, const struct locus_position *position,
+/* The largest difference of a row from the plain pass with `positions`. */
+static double largest_difference(locus_session *session, const struct locus_positions *positions,
                                  const int32_t *tokens, int n_prompt, int n)
 {
     const int n_vocab = session->model->config.n_vocab;
     float *logits = calloc((size_t)(n * n_vocab), sizeof *logits);
-    double *expected = plain_logits(session->model, position, tokens, n), largest = 0;
+    double *expected = plain_logits(session->model, positions, tokens, n), largest = 0;
     locus_error error;
     ck_assert_ptr_nonnull(logits);
     for (int first = 0, end = n_prompt; first < n; first = end++)
@@ -70,12 +70,12 @@ static double largest_difference(locus_session *session, const struct locus_posi
     return largest;
 }
 
-static double tiny_difference(locus_session *session, const struct locus_position *position)
+static double tiny_difference(locus_session *session, const struct locus_positions *positions)
 {
     int32_t tokens[N];
     for (int i = 0; i < N; i++)
         tokens[i] = tiny_token(i);
-    return largest_difference(session, position, tokens, N_PROMPT, N);
+    return largest_difference(session, positions, tokens, N_PROMPT, N);
 }
 
 /* Every SPEC, with all layers global and with each second one local. */
@@ -85,7 +85,7 @@ START_TEST(every_scheme_has_the_logits_of_the_plain_pass)
     for (int window = 0; window <= 20; window += 20) {
         locus_model *model = tiny_model(window, 2);
         locus_session *session = open_session(model, spec, NULL, N);
-        const double difference = tiny_difference(session, &session->position);
+        const double difference = tiny_difference(session, &session->positions);
         ck_assert_msg(difference <= TOLERANCE, "%s, window %d: differs by %g", spec, window,
                       difference);
         locus_session_free(session);
@@ -102,7 +102,7 @@ START_TEST(no_two_schemes_agree)
     locus_model *model = tiny_model(0, 0);
     locus_session *session = open_session(model, name, NULL, N);
     locus_session *another = open_session(model, other, NULL, N);
-    ck_assert_double_gt(tiny_difference(session, &another->position), 1000 * TOLERANCE);
+    ck_assert_double_gt(tiny_difference(session, &another->positions), 1000 * TOLERANCE);
     locus_session_free(session);
     locus_session_free(another);
     locus_model_free(model);
@@ -118,7 +118,7 @@ START_TEST(stored_halves_have_them_too)
     locus_model *model = locus_model_open(variant_finish(variant), &error);
     ck_assert_msg(model != NULL, "%s", error.message);
     locus_session *session = open_session(model, NULL, NULL, N);
-    const double difference = tiny_difference(session, &session->position);
+    const double difference = tiny_difference(session, &session->positions);
     ck_assert_msg(difference <= TOLERANCE, "differs by %g", difference);
     locus_session_free(session);
     locus_model_free(model);
@@ -129,7 +129,7 @@ START_TEST(a_scheme_of_ones_own_has_them_too)
 {
     locus_model *model = tiny_model(0, 0);
     locus_session *session = open_session(model, "own:slope=2", &own_scheme, N);
-    const double difference = tiny_difference(session, &session->position);
+    const double difference = tiny_difference(session, &session->positions);
     ck_assert_msg(difference <= TOLERANCE, "differs by %g", difference);
     locus_session_free(session);
     locus_model_free(model);
@@ -143,10 +143,10 @@ static void check_golden(const char *name)
 {
     struct golden golden = golden_open(name);
     locus_session *session = open_session(golden.model, golden.position, NULL, golden.n_tokens);
-    const double difference = largest_difference(session, &session->position, golden.tokens,
+    const double difference = largest_difference(session, &session->positions, golden.tokens,
                                                  golden.n_prompt, golden.n_tokens);
     ck_assert_msg(difference <= TOLERANCE, "%s: differs by %g", name, difference);
-    double *plain = plain_logits(golden.model, &session->position, golden.tokens, golden.n_tokens);
+    double *plain = plain_logits(golden.model, &session->positions, golden.tokens, golden.n_tokens);
     for (int i = 0; i < golden.n_tokens; i++) {
         const double off = plain_difference(golden.logits + i * golden.n_vocab,
                                             plain + i * golden.n_vocab, golden.n_vocab);

@@ -69,7 +69,7 @@ static enum locus_status check_number(const struct locus_scheme_probe *probe, do
 {
     if (isfinite(value)) return LOCUS_OK;
     return locus_fail_numeric(probe->model, error, "position %s gives %f, expected numbers",
-                              probe->position.spec.scheme->name, value);
+                              probe->positions.text, value);
 }
 
 /* ---- table -------------------------------------------------------------------------------- */

@@ -364,8 +364,8 @@ enum locus_status locus_session_eval_at(locus_session *session, const int32_t *t
         int rows = n_rows > after ? n_rows - after : 0;
         if (rows > chunk) rows = chunk;
         const struct locus_wanted wanted = {.logits = logits, .n_rows = rows, .last = after == 0};
-        if ((status = forward(session, tokens + done, chunk, coordinates, &wanted, n_before,
-                              error)))
+        if ((status =
+                 forward(session, tokens + done, chunk, coordinates, &wanted, n_before, error)))
             return status;
         if (coordinates) coordinates += (size_t)chunk * (size_t)session->n_axes;
         if (logits) logits += (size_t)rows * n_vocab;

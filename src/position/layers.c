@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "position/number.h"
+#include "base/number.h"
 #include "position/registry.h"
 #include "position/spec.h"
 
