@@ -241,7 +241,8 @@ enum locus_status locus_output_begin(struct locus_output_file *output, const cha
     if (output->descriptor >= 0) return LOCUS_OK;
     int reason = errno;
     release(output);
-    return fail_open(&place, path, reason, error);
+    fail_open(&place, path, reason, error);
+    return reason == ENOMEM ? LOCUS_ERROR_MEMORY : LOCUS_ERROR_IO;
 }
 
 static enum locus_status fail_write(const struct locus_output_file *output, int reason,
