@@ -416,6 +416,29 @@ START_TEST(control_bytes_of_a_file_stay_out_of_the_message)
 }
 END_TEST
 
+/* Arrays in arrays: four deep they are read, five deep refused. */
+START_TEST(arrays_nest_as_deep_as_is_said)
+{
+    const char *path = testing_temporary("x.gguf");
+    for (int depth = 4; depth <= 5; depth++) {
+        struct locus_buffer bytes = {0};
+        put_header(&bytes, 3, 0, 1);
+        put_key(&bytes, "deep", LOCUS_VALUE_ARRAY);
+        for (int i = 1; i < depth; i++) {
+            put_u32(&bytes, LOCUS_VALUE_ARRAY);
+            put_u64(&bytes, 1);
+        }
+        put_u32(&bytes, LOCUS_VALUE_U8);
+        put_u64(&bytes, 0);
+        testing_write(path, bytes.bytes, bytes.length);
+        locus_buffer_free(&bytes);
+        struct locus_checkpoint *checkpoint = locus_checkpoint_open(path, NULL);
+        ck_assert_msg((checkpoint != NULL) == (depth == 4), "%d deep", depth);
+        locus_checkpoint_free(checkpoint);
+    }
+}
+END_TEST
+
 START_TEST(long_names_are_cut_between_characters)
 {
     const char *path = testing_temporary("x.gguf");
@@ -437,11 +460,11 @@ END_TEST
 START_TEST(long_paths_are_cut_between_characters)
 {
     for (int shift = 0; shift < 2; shift++) {
-        char name[220] = "a";
+        char name[220] = "";
         locus_error error;
-        name[shift] = '\0';
         for (int i = 0; i < 100; i++)
             strcat(name, "\u00E9");
+        if (shift) strcat(name, "a");
         const char *path = testing_temporary(name);
         testing_write(path, "GGUF", 4);
         ck_assert_ptr_null(locus_checkpoint_open(path, &error));
@@ -542,6 +565,7 @@ int main(void)
                         sizeof refusals / sizeof *refusals);
     tcase_add_test(tests, folder_missing_file_and_no_regular_file_are_refused);
     tcase_add_test(tests, control_bytes_of_a_file_stay_out_of_the_message);
+    tcase_add_test(tests, arrays_nest_as_deep_as_is_said);
     tcase_add_test(tests, long_names_are_cut_between_characters);
     tcase_add_test(tests, long_paths_are_cut_between_characters);
     tcase_add_test(tests, message_of_a_long_path_still_says_what_is_wrong);
