@@ -5,7 +5,6 @@
 #include "position/layers.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -20,7 +19,7 @@ const char locus_layers_help[] =
 
 /* A text, cut. */
 struct cut {
-    char *bytes;                          /* a copy of it, ended at each semicolon */
+    struct locus_buffer copy;             /* of it, ended at each semicolon */
     struct locus_buffer first;            /* the first SPEC, without nope_every */
     const char *specs[LOCUS_MAX_SCHEMES]; /* they lie in those two */
     struct locus_layer_list layers[LOCUS_MAX_SCHEMES];
@@ -176,7 +175,7 @@ static void trim(char *text)
 
 static void free_cut(struct cut *cut)
 {
-    free(cut->bytes);
+    locus_buffer_free(&cut->copy);
     locus_buffer_free(&cut->first);
 }
 
@@ -184,14 +183,15 @@ static void free_cut(struct cut *cut)
 static enum locus_status cut_text(struct cut *cut, const struct locus_spec_source *source,
                                   int n_layer)
 {
-    *cut = (struct cut){.bytes = strdup(source->text), .n = 1, .inherits = true, .source = *source};
-    if (!cut->bytes) return locus_fail_memory(source->error, strlen(source->text));
-    char *part = strchr(cut->bytes, ';');
+    *cut = (struct cut){.n = 1, .inherits = true, .source = *source};
+    locus_buffer_printf(&cut->copy, "%s", source->text);
+    if (cut->copy.failed) return locus_fail_memory(source->error, strlen(source->text));
+    char *part = strchr(cut->copy.bytes, ';');
     if (part) {
         *part++ = '\0';
-        trim(cut->bytes);
+        trim(cut->copy.bytes);
     }
-    enum locus_status status = cut_first(cut, cut->bytes, n_layer);
+    enum locus_status status = cut_first(cut, cut->copy.bytes, n_layer);
     if (!status && part && cut->says_layers)
         return locus_spec_refuse(
             source, "both %s and layers of other schemes; expected one of them", nope_key);
