@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/model.h"
+#include "tokenizer/tokenizer.h"
 
 /* ---- begin-of-text ------------------------------------------------------------------------ */
 
@@ -18,26 +19,12 @@ const char *locus_begin_name(enum locus_begin_rule rule)
     return names[rule];
 }
 
-/* The token that the tokenizer puts before a text, or -1. */
-static enum locus_status find_begin(int32_t *begin, const locus_tokenizer *tokenizer,
-                                    locus_error *error)
-{
-    int32_t *tokens;
-    size_t n;
-    enum locus_status status = locus_encode(tokenizer, "", 0, LOCUS_TEXT_BEGIN, &tokens, &n, error);
-    *begin = n > 0 ? tokens[0] : -1;
-    free(tokens);
-    return status;
-}
-
 enum locus_status locus_begin_resolve(struct locus_begin *begin, enum locus_begin_rule rule,
                                       enum locus_protocol protocol, const locus_model *model,
                                       const locus_tokenizer *tokenizer, locus_error *error)
 {
-    int32_t token;
+    const int32_t token = locus_tokenizer_begin(tokenizer);
     const bool half = protocol == LOCUS_HALF;
-    enum locus_status status = find_begin(&token, tokenizer, error);
-    if (status) return status;
     if (rule == LOCUS_BEGIN_AUTO) {
         const enum locus_begin_rule wanted = half ? LOCUS_BEGIN_EVERY : LOCUS_BEGIN_FIRST;
         rule = token < 0 ? LOCUS_BEGIN_NONE : wanted;
@@ -155,47 +142,33 @@ static bool next_document(struct cutter *cutter, struct span *document)
     return true;
 }
 
-/* The token that the checkpoint wants after each text, or -1. */
-static int32_t find_end(const locus_model *model)
-{
-    bool wanted = false;
-    (void)locus_checkpoint_bool(locus_model_checkpoint(model), "tokenizer.ggml.add_eos_token",
-                                &wanted);
-    return wanted ? locus_model_info_get(model).eos_token : -1;
-}
-
 /* [begin-of-text] + the text's tokens + [end-of-text], to be freed. */
 static enum locus_status encode_document(const struct locus_corpus *corpus,
-                                         const locus_model *model, const locus_tokenizer *tokenizer,
-                                         struct span text, int32_t **framed, size_t *n_framed,
-                                         locus_error *error)
+                                         const locus_tokenizer *tokenizer, struct span text,
+                                         int32_t **framed, size_t *n_framed, locus_error *error)
 {
     int32_t *tokens, *all;
     size_t n, at = 0;
-    const int32_t end = find_end(model);
     enum locus_status status =
-        locus_encode(tokenizer, text.bytes, text.n_bytes, 0, &tokens, &n, error);
+        locus_encode(tokenizer, text.bytes, text.n_bytes, LOCUS_TEXT_END, &tokens, &n, error);
     *n_framed = 0;
-    *framed = all = status ? NULL : malloc((n + 2) * sizeof *all);
+    *framed = all = status ? NULL : malloc((n + 1) * sizeof *all);
     if (all) {
         if (corpus->begin.token >= 0) all[at++] = corpus->begin.token;
         if (n > 0) memcpy(all + at, tokens, n * sizeof *all);
-        at += n;
-        if (end >= 0) all[at++] = end;
-        *n_framed = at;
+        *n_framed = at + n;
     }
     free(tokens);
     if (status) return status;
-    return all ? LOCUS_OK : locus_fail_memory(error, (n + 2) * sizeof *all);
+    return all ? LOCUS_OK : locus_fail_memory(error, (n + 1) * sizeof *all);
 }
 
-static enum locus_status add_document(struct locus_corpus *corpus, const locus_model *model,
-                                      const locus_tokenizer *tokenizer, struct span text,
-                                      locus_error *error)
+static enum locus_status add_document(struct locus_corpus *corpus, const locus_tokenizer *tokenizer,
+                                      struct span text, locus_error *error)
 {
     int32_t *tokens;
     size_t n;
-    enum locus_status status = encode_document(corpus, model, tokenizer, text, &tokens, &n, error);
+    enum locus_status status = encode_document(corpus, tokenizer, text, &tokens, &n, error);
     if (status || n < 2) { /* one token predicts nothing */
         free(tokens);
         return status;
@@ -251,9 +224,9 @@ enum locus_status locus_corpus_encode(struct locus_corpus *corpus, const locus_m
     cutter.by_marks = n_marks > 0;
     if (!documents) corpus->n_marks = n_marks;
     struct span document;
-    if (!documents) status = add_document(corpus, model, tokenizer, whole, error);
+    if (!documents) status = add_document(corpus, tokenizer, whole, error);
     while (documents && !status && next_document(&cutter, &document))
-        status = add_document(corpus, model, tokenizer, document, error);
+        status = add_document(corpus, tokenizer, document, error);
     if (status) return status;
     if (corpus->n_documents == 0)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
