@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs test programs and sums what they report: tests/run.sh BUILD PROGRAM...
+# Runs test programs, as many at a time as there are cores (LOCUS_TEST_JOBS), and sums what they
+# report: tests/run.sh BUILD PROGRAM...
 #
 # A program reports by Check's line ("NN%: Checks: X, Failures: Y, Errors: Z"), or by its exit status
 # alone, which then counts as one check. Lines "skipped: ..." are counted apart, each instead of a
-# check; with LOCUS_TEST_NO_SKIP=1 they are failures, but for what this CPU can't run. Prints "N passed, N failed" last; exits 0 if something ran
-# and nothing failed.
+# check; with LOCUS_TEST_NO_SKIP=1 they are failures, but for what this CPU can't run. Prints
+# "N passed, N failed" last; exits 0 if something ran and nothing failed.
 set -u
 
 build=$(cd "$1" && pwd) || exit 1
@@ -23,17 +24,36 @@ if [ -n "${LOCUS_TEST_DATA:-}" ]; then
     export LOCUS_TEST_DATA=$data
 fi
 
-output=$(mktemp) || exit 1
-trap 'rm -f "$output"' EXIT
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
 passed=0 failed=0 skipped=0
 
-for program in "$@"; do
-    echo "== $(basename "$program")"
-    case $program in
-    *.sh) bash "$program" >"$output" 2>&1 ;;
-    *) "$program" >"$output" 2>&1 ;;
+# run_one FOLDER PROGRAM: what it prints, and its exit status, in files of its name.
+# shellcheck disable=SC2016 # the inner shell expands them
+run_one='
+    name=${1##*/}
+    case $1 in
+    *.sh) bash "$1" >"$0/$name.out" 2>&1 ;;
+    *) "$1" >"$0/$name.out" 2>&1 ;;
     esac
-    status=$?
+    echo $? >"$0/$name.status"'
+
+# Scripts take longest: they begin. (Not by &, under which bash has programs ignore SIGINT.)
+jobs=${LOCUS_TEST_JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+for kind in script program; do
+    for program in "$@"; do
+        case $kind,$program in
+        script,*.sh) printf '%s\0' "$program" ;;
+        script,* | program,*.sh) ;;
+        *) printf '%s\0' "$program" ;;
+        esac
+    done
+done | xargs -0 -n 1 -P "$jobs" bash -c "$run_one" "$folder"
+
+for program in "$@"; do
+    name=$(basename "$program") output=$folder/$(basename "$program").out
+    status=$(cat "$folder/$name.status" 2>/dev/null || echo 1)
+    echo "== $name"
     cat "$output"
     read -r checks bad skips missing < <(awk '
         /^[0-9]+%: Checks: [0-9]+, Failures: [0-9]+, Errors: [0-9]+/ {
@@ -44,10 +64,10 @@ for program in "$@"; do
     [ "$checks" -ge 0 ] || checks=1
     # Dying, or failing without saying in what, is one failure more.
     if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then
-        echo "$(basename "$program"): exit status $status"
+        echo "$name: exit status $status"
         bad=1
     elif [ "$missing" -gt 0 ] && [ "$bad" -eq 0 ] && [ "${LOCUS_TEST_NO_SKIP:-0}" = 1 ]; then
-        echo "$(basename "$program"): skipped with LOCUS_TEST_NO_SKIP=1"
+        echo "$name: skipped with LOCUS_TEST_NO_SKIP=1"
         bad=$missing skips=$((skips - missing))
     fi
     good=$((checks - bad - skips))

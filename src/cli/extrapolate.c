@@ -468,8 +468,8 @@ const struct locus_command locus_command_extrapolate = {
              "[-m FILE [-P SPEC]...]... --task NAME [--trials N] [options]",
     .details =
         "-m and -P repeat: a -P belongs to the -m before it, and a -m without one runs the model's "
-        "own scheme.\nfactor=auto in a SPEC becomes max(1, length / trained length); a learned "
-        "table's brings the last position to\nits last row: max(1, (length - 1) / (rows - 1)).\n"
+        "own scheme.\nfactor=auto in a SPEC becomes max(1, length / trained length), of a table "
+        "max(1, (length - 1) / (rows - 1)):\nthe last position is its last row.\n"
         "A length that a text fills no window of has no result: '-', and empty cells. Of several "
         "texts the pooled\nresult needs all of them. --by-position takes the longest windows that "
         "are filled.\n"

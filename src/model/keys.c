@@ -108,6 +108,7 @@ bool locus_keys_is_number(const struct locus_keys *keys)
 enum locus_status locus_keys_int(struct locus_keys *keys, const char *key, int min, int max,
                                  int *value)
 {
+    const double most = 4611686018427387904.0; /* 2^62 */
     int64_t integer;
     double number;
     bool found;
@@ -115,7 +116,7 @@ enum locus_status locus_keys_int(struct locus_keys *keys, const char *key, int m
     if (!locus_checkpoint_int(keys->checkpoint, keys->full, &integer)) {
         enum locus_status status = load(keys, false, &number, &found);
         if (status) return status;
-        if (!found || !(number >= -0x1p62 && number <= 0x1p62) ||
+        if (!found || !(number >= -most && number <= most) ||
             (double)(integer = (int64_t)number) != number)
             return fail_kind(keys, "whole number");
     }
