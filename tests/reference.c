@@ -30,14 +30,24 @@ struct pair {
 
 /* ---- the scheme's hooks ------------------------------------------------------------------- */
 
+/* Zeros [n, floats], and a row of them before; NULL where there are none. */
+static float *make_kept(struct plain *plain, int floats)
+{
+    float *kept = plain_make(plain, (1 + plain->n) * floats, sizeof *kept);
+    return floats ? kept + floats : NULL;
+}
+
 /* x[n, n_embd] += the positions of tokens[n] */
-static void add_positions(struct plain *plain, const struct locus_position *position,
+static void add_positions(const struct reference *reference, struct plain *plain,
                           const int32_t *tokens, float *x)
 {
-    const int n_kept = position->embed_floats;
-    float *kept = plain_make(plain, (1 + plain->n) * n_kept, sizeof *kept);
-    const struct locus_embed_op op = {
-        .tokens = tokens, .x = x, .n = plain->n, .kept = n_kept ? kept + n_kept : NULL};
+    const struct locus_position *position = &reference->positions->schemes[0];
+    const struct locus_embed_op op = {.tokens = tokens,
+                                      .x = x,
+                                      .n = plain->n,
+                                      .kept = make_kept(plain, position->embed_floats),
+                                      .n_axes = reference->n_axes,
+                                      .coordinates = reference->coordinates};
     locus_position_embed(position, &op);
 }
 
@@ -46,8 +56,8 @@ static float *observe(struct plain *plain, const struct locus_position *position
                       const double *in)
 {
     const int width = plain->n * plain->model->config.n_embd;
-    float *x = plain_make(plain, width, sizeof *x);
-    float *kept = plain_make(plain, plain->n * position->layer_floats, sizeof *kept);
+    float *x = plain_make(plain, width, sizeof *x),
+          *kept = make_kept(plain, position->layer_floats);
     for (int c = 0; c < width; c++)
         x[c] = (float)in[c];
     const struct locus_observe_op op = {.layer = layer, .x = x, .n = plain->n, .kept = kept};
@@ -57,7 +67,13 @@ static float *observe(struct plain *plain, const struct locus_position *position
 
 static const float *kept_of(const struct heads *heads, int token)
 {
-    return heads->kept + token * heads->position->layer_floats;
+    return heads->kept ? heads->kept + token * heads->position->layer_floats : NULL;
+}
+
+static const int *coordinates_of(const struct heads *heads, int token)
+{
+    const struct reference *reference = heads->reference;
+    return reference->n_axes ? reference->coordinates + token * reference->n_axes : NULL;
 }
 
 /* Where a row's rotation starts from: each key is a block of its own. */
@@ -71,17 +87,20 @@ static int origin(enum locus_frame frame, enum locus_position_rows which, const 
 static void rotate(const struct heads *heads, enum locus_position_rows which, const double *row,
                    int width, const struct pair *pair, float *rotated)
 {
+    const int token = which == LOCUS_KEY ? pair->key : pair->query;
     for (int c = 0; c < width; c++)
         rotated[c] = (float)row[c];
-    const struct locus_rotate_op op = {
-        .layer = heads->layer,
-        .which = which,
-        .rows = rotated,
-        .n = 1,
-        .n_heads = width / heads->config->head_dim,
-        .positions = which == LOCUS_KEY ? &pair->k_position : &pair->q_position,
-        .origin = origin(heads->position->frame, which, pair),
-        .kept = kept_of(heads, which == LOCUS_KEY ? pair->key : pair->query)};
+    const struct locus_rotate_op op = {.layer = heads->layer,
+                                       .which = which,
+                                       .rows = rotated,
+                                       .n = 1,
+                                       .n_heads = width / heads->config->head_dim,
+                                       .positions = which == LOCUS_KEY ? &pair->k_position
+                                                                       : &pair->q_position,
+                                       .origin = origin(heads->position->frame, which, pair),
+                                       .kept = kept_of(heads, token),
+                                       .n_axes = heads->reference->n_axes,
+                                       .coordinates = coordinates_of(heads, token)};
     locus_position_rotate(heads->position, &op);
 }
 
@@ -91,14 +110,17 @@ static void add_bias(const struct heads *heads, int head, const float *q, const 
 {
     const struct locus_position *position = heads->position;
     const int n_scratch = (int)locus_position_scratch_floats(position, n);
-    const int n_kept = position->layer_floats;
+    const int n_kept = position->layer_floats, n_axes = heads->reference->n_axes;
     float *scratch = plain_make(heads->plain, n_scratch, sizeof *scratch);
     float *k_kept = plain_make(heads->plain, n * n_kept, sizeof *k_kept);
     int *k_positions = plain_make(heads->plain, n, sizeof *k_positions);
+    int *k_coordinates = plain_make(heads->plain, n * n_axes, sizeof *k_coordinates);
     for (int j = 0; j < n; j++) {
         k_positions[j] = pairs[j].k_position;
         for (int c = 0; c < n_kept; c++)
             k_kept[j * n_kept + c] = kept_of(heads, pairs[j].key)[c];
+        for (int axis = 0; axis < n_axes; axis++)
+            k_coordinates[j * n_axes + axis] = coordinates_of(heads, pairs[j].key)[axis];
     }
     const struct locus_bias_op op = {.layer = heads->layer,
                                      .head = head,
@@ -109,7 +131,10 @@ static void add_bias(const struct heads *heads, int head, const float *q, const 
                                      .scores = scores,
                                      .scratch = scratch,
                                      .q_kept = kept_of(heads, pairs->query),
-                                     .k_kept = k_kept};
+                                     .k_kept = n_kept ? k_kept : NULL,
+                                     .n_axes = n_axes,
+                                     .q_coordinates = coordinates_of(heads, pairs->query),
+                                     .k_coordinates = n_axes ? k_coordinates : NULL};
     locus_position_bias(position, &op);
 }
 
@@ -263,7 +288,7 @@ static double *embed(const struct reference *reference, struct plain *plain, con
         for (int c = 0; c < n_embd; c++)
             x[i * n_embd + c] = (float)(row[c] * (double)config->embedding_scale);
     }
-    add_positions(plain, &reference->positions->schemes[0], tokens, x);
+    add_positions(reference, plain, tokens, x);
     for (int c = 0; c < plain->n * n_embd; c++)
         out[c] = (double)x[c];
     return plain_norm(plain, -1, "token_embd_norm", out, n_embd, out);

@@ -10,6 +10,9 @@
 struct reference {
     const locus_model *model;
     const struct locus_positions *positions; /* schemes, ready for the text's positions */
+    /* [n, n_axes]: where tokens are in place of their positions; NULL: nowhere else. */
+    const int *coordinates;
+    int n_axes;
     /* Whether token i sees j <= i, and the positions of both where they aren't i and j. NULL: it
      * sees all. */
     bool (*sees)(const void *policy, int i, int j, int *q_position, int *k_position);

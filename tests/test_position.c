@@ -342,7 +342,7 @@ static int check_spec(const locus_model *model, const char *spec, const char **s
 static bool is_of(const char *spec, const char *name)
 {
     size_t n = strlen(name);
-    return strncmp(spec, name, n) == 0 && spec[n] == ':';
+    return strncmp(spec, name, n) == 0 && (spec[n] == ':' || spec[n] == ';');
 }
 
 START_TEST(scheme_keeps_its_properties)

@@ -136,6 +136,92 @@ START_TEST(a_scheme_of_ones_own_has_them_too)
 }
 END_TEST
 
+/* ---- what the caller says, and what a scheme sees ----------------------------------------- */
+
+static const struct {
+    const char *position;
+    int n_axes;
+} placed[] = {{"rope", 1},
+              {"rope:axis1=2", 2},
+              {"rope:axis1=1,axis2=3,pairs=adjacent", 3},
+              {"learned", 1},
+              {"sinusoidal", 1}};
+
+START_TEST(coordinates_have_them_too)
+{
+    const int n_axes = placed[_i].n_axes;
+    int coordinates[N * 3];
+    int32_t tokens[N];
+    float logits[N * TINY_VOCAB];
+    double expected[N * TINY_VOCAB];
+    locus_error error;
+    locus_model *model = tiny_model(0, 0);
+    const locus_session_params params = {
+        .position = placed[_i].position, .n_context = N, .n_threads = 1, .n_axes = n_axes};
+    locus_session *session = locus_session_create(model, &params, &error);
+    ck_assert_msg(session != NULL, "%s", error.message);
+    for (int i = 0; i < N; i++)
+        tokens[i] = tiny_token(i);
+    for (int i = 0; i < N * n_axes; i++)
+        coordinates[i] = i * 7919 % N;
+    const struct reference reference = {.model = model,
+                                        .positions = &session->positions,
+                                        .coordinates = coordinates,
+                                        .n_axes = n_axes};
+    ck_assert_int_eq(locus_session_eval_at(session, tokens, N, coordinates, logits, N, &error),
+                     LOCUS_OK);
+    reference_logits(&reference, tokens, N, expected);
+    for (int i = 0; i < N; i++)
+        ck_assert_double_le(plain_difference(logits + (ptrdiff_t)i * TINY_VOCAB,
+                                             expected + (ptrdiff_t)i * TINY_VOCAB, TINY_VOCAB),
+                            TOLERANCE);
+    locus_session_free(session);
+    locus_model_free(model);
+}
+END_TEST
+
+/* A gate a token, which all keys before it are dimmed by: kept as the sum of its logarithms. */
+static int one_float(const void *state)
+{
+    (void)state;
+    return 1;
+}
+
+static void sum_gates(const void *state, const struct locus_observe_op *op)
+{
+    (void)state;
+    for (int i = 0; i < op->n; i++)
+        op->kept[i] = op->kept[i - 1] - 0.1f * log1pf(expf(op->x[(ptrdiff_t)i * TINY_EMBD]));
+}
+
+static void dim(const void *state, const struct locus_bias_op *op)
+{
+    (void)state;
+    for (int j = 0; j < op->n_k; j++)
+        op->scores[j] += op->q_kept[0] - op->k_kept[j];
+}
+
+static const struct locus_position_scheme gated = {.abi = LOCUS_POSITION_ABI,
+                                                   .name = "gated",
+                                                   .summary = "gates that dim what came before",
+                                                   .layer_floats = one_float,
+                                                   .observe = sum_gates,
+                                                   .bias = dim};
+
+START_TEST(what_a_scheme_observes_has_them_too)
+{
+    locus_model *model = tiny_model(20, 2);
+    locus_session *session = open_session(model, "gated", &gated, N);
+    locus_session *none = open_session(model, "none", NULL, N);
+    const double difference = tiny_difference(session, &session->positions);
+    ck_assert_msg(difference <= TOLERANCE, "differs by %g", difference);
+    ck_assert_double_gt(tiny_difference(none, &session->positions), 1000 * TOLERANCE);
+    locus_session_free(session);
+    locus_session_free(none);
+    locus_model_free(model);
+}
+END_TEST
+
 /* ---- the golden models -------------------------------------------------------------------- */
 
 /* The engine, and the plain pass itself against transformers and scripts/decoder.py. */
@@ -183,6 +269,8 @@ int main(void)
     tcase_add_loop_test(tests, no_two_schemes_agree, 0, (int)locus_position_count());
     tcase_add_test(tests, stored_halves_have_them_too);
     tcase_add_test(tests, a_scheme_of_ones_own_has_them_too);
+    tcase_add_loop_test(tests, coordinates_have_them_too, 0, sizeof placed / sizeof *placed);
+    tcase_add_test(tests, what_a_scheme_observes_has_them_too);
     tcase_add_test(tests, golden_models_have_the_logits_of_the_plain_pass);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
