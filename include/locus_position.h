@@ -48,9 +48,9 @@ struct locus_position_param {
 
 enum { LOCUS_POSITION_MAX_PARAMS = 24 };
 
-/* A SPEC, resolved: every parameter of the scheme has a value. A parameter `factor` that was the
- * word "auto" is what the scheme's hook auto_factor says or, where it has none, max(1, session
- * length / trained length), the latter its parameter `trained` where the scheme has one. */
+/* A SPEC, resolved: every parameter of the scheme has a value. A parameter `factor` that is still
+ * the word "auto" after `settle` becomes max(1, session length / trained length), the latter its
+ * parameter `trained` where the scheme has one. */
 struct locus_position_spec {
     const struct locus_position_scheme *scheme;
     double values[LOCUS_POSITION_MAX_PARAMS]; /* as `params` lists them; a CHOICE's is its index */
@@ -163,10 +163,6 @@ struct locus_position_scheme {
      * the registry begin with "position_" or "blk.N.position_". */
     const char *const *tensors;
 
-    /* OPTIONAL: what factor=auto is for a session of env->session_length positions; the other
-     * values of `spec` are resolved. */
-    double (*auto_factor)(const struct locus_position_env *env,
-                          const struct locus_position_spec *spec);
     /* OPTIONAL: called at session creation. Puts tables into *state (angles in double), and refuses
      * what it can't serve, saying what is missing. */
     enum locus_status (*init)(void **state, const struct locus_position_env *env,
@@ -183,8 +179,8 @@ struct locus_position_scheme {
 
     /* ADVANCED, all OPTIONAL. */
 
-    /* Puts numbers in the place of words, such as a `length=row` that env->text_length may replace.
-     * Called when a SPEC is resolved, when all values are in place. */
+    /* Puts numbers in the place of words: factor=auto, or a length=row that env->text_length may
+     * replace. Called when a SPEC is resolved, all values in place; a word's is negative. */
     void (*settle)(struct locus_position_spec *spec, const struct locus_position_env *env);
     /* An estimate of the position up to which these values carry a model; 0: none. *formula becomes
      * a sentence on where it comes from. */

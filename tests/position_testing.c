@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "position/spec.h"
+
 static const float *find(const void *source, const char *name, int *rows, int *cols)
 {
     const struct fake_checkpoint *checkpoint = source;
@@ -33,11 +35,20 @@ struct locus_position_env position_env(const struct fake_checkpoint *checkpoint)
                                        .tensor = checkpoint ? find : NULL};
 }
 
+enum locus_status position_resolve(struct locus_position_spec *spec, const char *text,
+                                   const char *own, const struct locus_position_scheme *scheme,
+                                   const struct locus_position_env *env, locus_error *error)
+{
+    struct locus_spec_source source;
+    enum locus_status status = locus_spec_choose(&source, text, own, scheme, error);
+    return status ? status : locus_spec_resolve(spec, &source, own, scheme, env);
+}
+
 struct locus_position position_open(const struct locus_position_env *env, const char *spec)
 {
     struct locus_position position = {0};
     locus_error error;
-    ck_assert_msg(locus_position_resolve(&position.spec, spec, NULL, NULL, env, &error) == LOCUS_OK,
+    ck_assert_msg(position_resolve(&position.spec, spec, NULL, NULL, env, &error) == LOCUS_OK,
                   "%s: %s", spec, error.message);
     ck_assert_msg(locus_position_init(&position, env, &error) == LOCUS_OK, "%s: %s", spec,
                   error.message);
@@ -48,8 +59,7 @@ void position_refused(const struct locus_position_env *env, const char *spec, co
 {
     struct locus_position position = {0};
     locus_error error = {0};
-    enum locus_status status =
-        locus_position_resolve(&position.spec, spec, NULL, NULL, env, &error);
+    enum locus_status status = position_resolve(&position.spec, spec, NULL, NULL, env, &error);
     if (!status) {
         status = locus_position_init(&position, env, &error);
         locus_position_free(&position);

@@ -18,6 +18,11 @@ struct fake_checkpoint {
 /* A small model: 2 layers, 4 heads of 8, trained length 16; sessions of 64 positions. */
 struct locus_position_env position_env(const struct fake_checkpoint *checkpoint);
 
+/* Resolves one SPEC: see position/spec.h. */
+enum locus_status position_resolve(struct locus_position_spec *spec, const char *text,
+                                   const char *own, const struct locus_position_scheme *scheme,
+                                   const struct locus_position_env *env, locus_error *error);
+
 /* A scheme ready for use; fails the test if it can't be. */
 struct locus_position position_open(const struct locus_position_env *env, const char *spec);
 

@@ -22,7 +22,7 @@ static struct locus_position_spec resolve(const char *text, const char *own)
     const struct locus_position_env env = model();
     struct locus_position_spec spec;
     locus_error error = {0};
-    enum locus_status status = locus_position_resolve(&spec, text, own, NULL, &env, &error);
+    enum locus_status status = position_resolve(&spec, text, own, NULL, &env, &error);
     ck_assert_msg(status == LOCUS_OK, "%s on %s: %s", text ? text : "-", own ? own : "-",
                   error.message);
     return spec;
@@ -152,12 +152,11 @@ START_TEST(wrong_text_is_refused_with_what_is_right)
     untouched = spec;
     locus_error error = {0};
     const char *text = refusals[_i].text;
-    ck_assert_int_eq(locus_position_resolve(&spec, text, NULL, NULL, &env, &error),
-                     LOCUS_ERROR_ARGUMENT);
+    ck_assert_int_eq(position_resolve(&spec, text, NULL, NULL, &env, &error), LOCUS_ERROR_ARGUMENT);
     ck_assert_msg(strstr(error.message, refusals[_i].says) != NULL, "no \"%s\": %s",
                   refusals[_i].says, error.message);
     ck_assert_mem_eq(&spec, &untouched, sizeof spec);
-    ck_assert_int_ne(locus_position_resolve(&spec, text, NULL, NULL, &env, NULL), LOCUS_OK);
+    ck_assert_int_ne(position_resolve(&spec, text, NULL, NULL, &env, NULL), LOCUS_OK);
 }
 END_TEST
 
@@ -168,16 +167,16 @@ START_TEST(wrong_checkpoint_is_named_unless_it_does_not_matter)
     locus_error error = {0};
     static const char *const wrong[] = {"rope:bsae=1", "rope:\xFF\n=1", "rope:base=1,base=1"};
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(locus_position_resolve(&spec, NULL, wrong[i], NULL, &env, &error),
+        ck_assert_int_eq(position_resolve(&spec, NULL, wrong[i], NULL, &env, &error),
                          LOCUS_ERROR_FORMAT);
         ck_assert_ptr_nonnull(strstr(error.message, "the checkpoint's position"));
         ck_assert_ptr_null(strpbrk(error.message, "\n\xFF"));
-        ck_assert_int_eq(locus_position_resolve(&spec, "rope", wrong[i], NULL, &env, &error),
+        ck_assert_int_eq(position_resolve(&spec, "rope", wrong[i], NULL, &env, &error),
                          LOCUS_ERROR_FORMAT);
         check("rope:inherit=0", wrong[i], "rope:pairs=half,dim=8,base=10000");
         check("alibi", wrong[i], "alibi");
     }
-    ck_assert_int_ne(locus_position_resolve(&spec, NULL, NULL, NULL, &env, &error), LOCUS_OK);
+    ck_assert_int_ne(position_resolve(&spec, NULL, NULL, NULL, &env, &error), LOCUS_OK);
 }
 END_TEST
 
@@ -188,11 +187,11 @@ START_TEST(long_text_is_cut_in_the_message)
     locus_error error = {0};
     static char text[100000];
     memset(text, 'a', sizeof text - 1);
-    ck_assert_int_ne(locus_position_resolve(&spec, text, NULL, NULL, &env, &error), LOCUS_OK);
+    ck_assert_int_ne(position_resolve(&spec, text, NULL, NULL, &env, &error), LOCUS_OK);
     ck_assert_ptr_nonnull(strstr(error.message, "no scheme is named"));
     memcpy(text, "rope:base=", 10);
     memset(text + 10, '1', sizeof text - 11);
-    ck_assert_int_ne(locus_position_resolve(&spec, text, NULL, NULL, &env, &error), LOCUS_OK);
+    ck_assert_int_ne(position_resolve(&spec, text, NULL, NULL, &env, &error), LOCUS_OK);
     ck_assert_ptr_nonnull(strstr(error.message, "base is '1111"));
 }
 END_TEST
@@ -249,9 +248,9 @@ static void check_again(const char *text, const char *own)
     struct locus_position_spec spec, again;
     locus_error error = {0};
     /* %.3g may round a value past its range. */
-    if (locus_position_resolve(&spec, text, own, NULL, &env, NULL)) return;
+    if (position_resolve(&spec, text, own, NULL, &env, NULL)) return;
     const char *printed = print(&spec), *shown = own ? own : "no SPEC";
-    ck_assert_msg(!locus_position_resolve(&again, printed, own, NULL, &env, &error),
+    ck_assert_msg(!position_resolve(&again, printed, own, NULL, &env, &error),
                   "'%s' on '%s' printed '%s': %s", text, shown, printed, error.message);
     ck_assert_ptr_eq(again.scheme, spec.scheme);
     for (int i = 0; spec.scheme->params && spec.scheme->params[i].key; i++)
@@ -291,7 +290,7 @@ START_TEST(nearest_name_is_the_right_one)
         memcpy(text, scheme->name, n + 1);
         text[i] = 'q';
         snprintf(wanted, sizeof wanted, "the nearest is '%s'", scheme->name);
-        ck_assert_int_ne(locus_position_resolve(&spec, text, NULL, NULL, &env, &error), LOCUS_OK);
+        ck_assert_int_ne(position_resolve(&spec, text, NULL, NULL, &env, &error), LOCUS_OK);
         ck_assert_msg(strstr(error.message, wanted) != NULL, "%s", error.message);
     }
 }
@@ -312,18 +311,18 @@ START_TEST(scheme_of_ones_own_answers_to_its_name)
     const struct locus_position_env env = model();
     struct locus_position_spec spec;
     locus_error error = {0};
-    ck_assert_int_eq(locus_position_resolve(&spec, NULL, "rope", &own_scheme, &env, &error), 0);
+    ck_assert_int_eq(position_resolve(&spec, NULL, "rope", &own_scheme, &env, &error), 0);
     ck_assert_str_eq(print(&spec), "mine");
     ck_assert_int_eq(locus_position_int(&spec, "size"), 8);
     ck_assert(locus_position_number(&spec, "kind") == 1);
     ck_assert(isnan(locus_position_number(&spec, "other")));
     ck_assert_int_eq(locus_position_int(&spec, "other"), 0);
-    ck_assert_int_eq(
-        locus_position_resolve(&spec, "mine:size=3,kind=c", NULL, &own_scheme, &env, &error), 0);
+    ck_assert_int_eq(position_resolve(&spec, "mine:size=3,kind=c", NULL, &own_scheme, &env, &error),
+                     0);
     ck_assert_str_eq(print(&spec), "mine:size=3,kind=c");
-    ck_assert_int_ne(locus_position_resolve(&spec, "mien", NULL, &own_scheme, &env, &error), 0);
+    ck_assert_int_ne(position_resolve(&spec, "mien", NULL, &own_scheme, &env, &error), 0);
     ck_assert_ptr_nonnull(strstr(error.message, "the nearest is 'mine'"));
-    ck_assert_int_eq(locus_position_resolve(&spec, "alibi", NULL, &own_scheme, &env, &error), 0);
+    ck_assert_int_eq(position_resolve(&spec, "alibi", NULL, &own_scheme, &env, &error), 0);
 }
 END_TEST
 

@@ -464,13 +464,11 @@ START_TEST(specs_of_scalings_print_resolved)
     struct locus_position_spec spec, again;
     struct locus_buffer out = {0}, twice = {0};
     locus_error error;
-    ck_assert_msg(locus_position_resolve(&spec, which->text, which->own, NULL, &env, &error) ==
-                      LOCUS_OK,
+    ck_assert_msg(position_resolve(&spec, which->text, which->own, NULL, &env, &error) == LOCUS_OK,
                   "%s", error.message);
     locus_position_print(&spec, &out);
     ck_assert_str_eq(out.bytes, which->printed);
-    ck_assert_int_eq(locus_position_resolve(&again, out.bytes, which->own, NULL, &env, &error),
-                     LOCUS_OK);
+    ck_assert_int_eq(position_resolve(&again, out.bytes, which->own, NULL, &env, &error), LOCUS_OK);
     ck_assert(memcmp(again.values, spec.values, sizeof spec.values) == 0);
     locus_position_print(&again, &twice);
     ck_assert_str_eq(twice.bytes, which->printed);

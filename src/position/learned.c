@@ -38,8 +38,8 @@ static const char table_name[] = "position_embd.weight";
 
 /* The least factor under which position session_length - 1 is not past the last row; 1 where there
  * is no table to stretch, as init will say. */
-static double auto_factor(const struct locus_position_env *env,
-                          const struct locus_position_spec *spec)
+static double least_factor(const struct locus_position_env *env,
+                           const struct locus_position_spec *spec)
 {
     int rows = 0, cols;
     if (!env->tensor || !env->tensor(env->source, table_name, &rows, &cols)) return 1;
@@ -50,6 +50,13 @@ static double auto_factor(const struct locus_position_env *env,
     while (farthest / factor > last) /* the quotient was rounded down */
         factor = nextafter(factor, (double)INFINITY);
     return factor;
+}
+
+/* factor=auto: a word's value is negative. */
+static void settle(struct locus_position_spec *spec, const struct locus_position_env *env)
+{
+    if (locus_position_number(spec, "factor") < 0)
+        locus_position_set(spec, "factor", least_factor(env, spec));
 }
 
 static enum locus_status init_learned(void **state, const struct locus_position_env *env,
@@ -152,7 +159,7 @@ const struct locus_position_scheme locus_scheme_learned = {
     .summary = "a learned vector a position, added to the token's (GPT-2, OPT)",
     .params = params,
     .tensors = tensors,
-    .auto_factor = auto_factor,
+    .settle = settle,
     .init = init_learned,
     .free = free,
     .max_positions = max_positions,

@@ -16,17 +16,7 @@ const struct locus_position_scheme *locus_position_find(const char *name, size_t
 
 /* ---- SPEC: NAME[:key=value[,key=value]...] ------------------------------------------------ */
 
-/* One SPEC; for those that may have more, see layers.h. Resolves `text` into *spec, every parameter
- * with a value. If its NAME is that of `own`, the checkpoint's SPEC (any bytes; NULL: none), keys
- * not named keep own's values (unless inherit=0); another NAME starts from the registry's defaults,
- * and then `own` may be wrong. A NULL `text` stands for the name of `scheme` if there is one, else
- * for `own`. `scheme` (or NULL) is one that is not in the registry and answers to its own name. An
- * unknown name or key, or a value out of range, is refused with what was expected and the nearest
- * right name. */
-enum locus_status locus_position_resolve(struct locus_position_spec *spec, const char *text,
-                                         const char *own,
-                                         const struct locus_position_scheme *scheme,
-                                         const struct locus_position_env *env, locus_error *error);
+/* Resolved by layers.h: a model's layers may have several. */
 
 /* Appends the canonical SPEC: the keys marked `shown`, those that are not at their default, and
  * those `stated`. Resolving it again, with the same own and model, gives the same values. */

@@ -299,15 +299,11 @@ static void mark_stated(struct locus_position_spec *spec,
     }
 }
 
-/* Turns factor=auto into the number it stands for. */
+/* Turns a factor=auto that the scheme hasn't settled into the number it stands for. */
 static void resolve_factor(struct locus_position_spec *spec, const struct locus_position_env *env)
 {
     int i = find_param(spec->scheme, (struct locus_word){"factor", 6});
     if (i < 0 || !is_word(&spec->scheme->params[i], spec->values[i])) return;
-    if (spec->scheme->auto_factor) {
-        spec->values[i] = spec->scheme->auto_factor(env, spec);
-        return;
-    }
     double trained = locus_position_number(spec, "trained");
     if (!(trained > 0)) trained = env->trained_length;
     double factor = trained > 0 ? env->session_length / trained : 1;
@@ -357,16 +353,6 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
     mark_stated(&resolved, &defaults, &owns);
     *spec = resolved;
     return LOCUS_OK;
-}
-
-enum locus_status locus_position_resolve(struct locus_position_spec *spec, const char *text,
-                                         const char *own,
-                                         const struct locus_position_scheme *scheme,
-                                         const struct locus_position_env *env, locus_error *error)
-{
-    struct locus_spec_source source;
-    enum locus_status status = locus_spec_choose(&source, text, own, scheme, error);
-    return status ? status : locus_spec_resolve(spec, &source, own, scheme, env);
 }
 
 /* ---- printing and getters ----------------------------------------------------------------- */

@@ -13,12 +13,18 @@ struct locus_spec_source {
     locus_error *error;
 };
 
-/* The SPEC that `text`, `own` and `scheme` stand for: see locus_position_resolve. */
+/* The SPEC that is meant: `text`, or where it is NULL the name of `scheme`, or without one `own`,
+ * the checkpoint's (any bytes). `scheme` (or NULL) is one that is not in the registry; it is
+ * refused here if it has no name, or another abi. */
 enum locus_status locus_spec_choose(struct locus_spec_source *source, const char *text,
                                     const char *own, const struct locus_position_scheme *scheme,
                                     locus_error *error);
 
-/* Resolves it; own (NULL: none) is the SPEC whose values it may keep. */
+/* Resolves one SPEC into *spec, every parameter with a value. If its NAME is that of `own` (NULL:
+ * none), keys not named keep own's values (unless inherit=0); another NAME starts from the
+ * registry's defaults, and then `own` may be wrong. `scheme` answers to its own name. An unknown
+ * name or key, or a value out of range, is refused with what was expected and the nearest right
+ * name. */
 enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
                                      const struct locus_spec_source *source, const char *own,
                                      const struct locus_position_scheme *scheme,
