@@ -11,27 +11,51 @@
 
 /* ---- weights ------------------------------------------------------------------------------ */
 
-/* Rows as a file stores them. */
-static void fill_row(unsigned char *row, enum locus_tensor_type type, int cols, int odd)
+/* Where the halves of a block are; -1: there is no second. */
+static const struct {
+    enum locus_tensor_type type;
+    int scale, min;
+} halves[] = {
+    {LOCUS_Q8_0, 0, -1},   {LOCUS_Q5_0, 0, -1},   {LOCUS_Q5_1, 0, 2}, {LOCUS_Q4_0, 0, -1},
+    {LOCUS_Q4_1, 0, 2},    {LOCUS_IQ4_NL, 0, -1}, {LOCUS_Q4_K, 0, 2}, {LOCUS_Q5_K, 0, 2},
+    {LOCUS_Q6_K, 208, -1}, {LOCUS_Q3_K, 108, -1},
+};
+
+static void put_half(unsigned char *at, int odd)
 {
-    if (!locus_is_quantised(type)) {
-        for (int c = 0; c < cols; c++) {
-            float value = random_float(odd);
-            uint16_t half = type == LOCUS_F16 ? locus_float_to_half(value)
-                                              : (uint16_t)(locus_bits_of(value) >> 16);
-            if (type == LOCUS_F32)
-                memcpy(row + 4 * c, &value, 4);
-            else
-                memcpy(row + 2 * c, &half, 2);
-        }
+    uint16_t half = locus_float_to_half(random_float(odd));
+    memcpy(at, &half, sizeof half);
+}
+
+static void random_floats_row(unsigned char *row, enum locus_tensor_type type, int n_values,
+                              int odd)
+{
+    for (int c = 0; c < n_values; c++) {
+        float value = random_float(odd);
+        uint16_t half = type == LOCUS_F16 ? locus_float_to_half(value)
+                                          : (uint16_t)(locus_bits_of(value) >> 16);
+        if (type == LOCUS_F32)
+            memcpy(row + 4 * c, &value, 4);
+        else
+            memcpy(row + 2 * c, &half, 2);
+    }
+}
+
+void random_row(unsigned char *row, enum locus_tensor_type type, int n_values, int odd)
+{
+    const struct locus_tensor_type_info *info = locus_tensor_type_find((uint32_t)type);
+    if (info->block_values == 1) {
+        random_floats_row(row, type, n_values, odd);
         return;
     }
-    int n_bytes = type == LOCUS_Q8_0 ? 34 : 18;
-    for (int b = 0; b < cols / LOCUS_BLOCK; b++, row += n_bytes) {
-        uint16_t scale = locus_float_to_half(random_float(odd));
-        memcpy(row, &scale, 2);
-        for (int i = 2; i < n_bytes; i++)
+    size_t h = 0;
+    while (halves[h].type != type)
+        ck_assert_uint_lt(++h, sizeof halves / sizeof *halves);
+    for (int b = 0; b < n_values / info->block_values; b++, row += info->block_bytes) {
+        for (int i = 0; i < info->block_bytes; i++)
             row[i] = (unsigned char)(random_int(0, 7) ? random_bits() : 0x80);
+        put_half(row + halves[h].scale, odd);
+        if (halves[h].min >= 0) put_half(row + halves[h].min, odd);
     }
 }
 
@@ -41,19 +65,20 @@ static struct locus_weight random_weight(enum locus_tensor_type type, int rows, 
     size_t row_bytes = (size_t)(cols / info->block_values) * (size_t)info->block_bytes;
     struct guarded stored = guard((size_t)rows * row_bytes);
     for (int r = 0; r < rows; r++)
-        fill_row((unsigned char *)stored.block + (size_t)r * row_bytes, type, cols, odd);
+        random_row((unsigned char *)stored.block + (size_t)r * row_bytes, type, cols, odd);
     struct locus_weight weight;
-    struct locus_row_source source = {
-        .data = (unsigned char *)stored.block, .group = rows, .stride = rows};
+    struct locus_row_source source = {.data = (unsigned char *)stored.block};
     ck_assert_int_eq(locus_weight_pack(&weight, type, rows, cols, source, 1, NULL), LOCUS_OK);
     /* Each row can be read back as a file has it. */
-    float *unpacked = calloc((size_t)cols * 2, sizeof *unpacked), *expected = unpacked + cols;
+    struct guarded unpacked = guard((size_t)cols * sizeof(float)), expected = guard(unpacked.size);
     for (int r = 0; r < rows; r++) {
-        locus_weight_row(&weight, r, unpacked);
-        locus_dequantize_row(expected, stored.block + (size_t)r * row_bytes, type, (size_t)cols);
-        ck_assert_mem_eq(unpacked, expected, (size_t)cols * sizeof *unpacked);
+        locus_weight_row(&weight, r, floats_of(&unpacked));
+        locus_dequantize_row(floats_of(&expected), stored.block + (size_t)r * row_bytes, type,
+                             (size_t)cols);
+        assert_same(&expected, &unpacked, info->name);
     }
-    free(unpacked);
+    release(&unpacked);
+    release(&expected);
     release(&stored);
     return weight;
 }
@@ -112,7 +137,7 @@ struct guarded multiply(const struct product *product, const struct locus_kernel
     memcpy(out.block, product->before.block, out.size);
     struct locus_activation_block *blocks = (void *)product->blocks.block;
     const int cols = product->weight.cols;
-    if (locus_is_quantised(product->weight.type))
+    if (locus_tensor_is_quantised(product->weight.type))
         for (int i = 0; i < product->n; i++)
             kernels->quantize(blocks + (size_t)i * (size_t)(cols / LOCUS_BLOCK),
                               floats_of(&product->x) + (size_t)i * (size_t)cols, cols);
@@ -122,11 +147,20 @@ struct guarded multiply(const struct product *product, const struct locus_kernel
                             floats_of(&product->x) + (size_t)i * (size_t)cols, cols);
     struct locus_matmul op = product_op(product, &out);
     for (int thread = 0; thread < n_threads; thread++)
-        kernels->matmul(&op, thread, n_threads);
+        locus_multiply(kernels, &op, thread, n_threads);
     return out;
 }
 
 /* ---- kernel sets -------------------------------------------------------------------------- */
+
+enum { MAX_SETS = 16 };
+
+const struct locus_kernels *plain_kernels(void)
+{
+    static struct locus_kernels kernels;
+    ck_assert_int_eq(locus_kernels_init(&kernels, "reference", NULL), LOCUS_OK);
+    return &kernels;
+}
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -147,9 +181,10 @@ __attribute__((target("avx512f,avx512bf16"))) static void multiply_a_pair(void)
 
 const struct locus_kernels *kernels_with_dots(void)
 {
+    static struct locus_kernels kernels;
     struct sigaction before, action = {.sa_handler = jump_back};
-    if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
-        !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("fma"))
+    if (locus_kernels_init(&kernels, "avx512+vnni", NULL) &&
+        locus_kernels_init(&kernels, "avx512", NULL))
         return NULL;
     sigaction(SIGILL, &action, &before);
     volatile bool runs = false;
@@ -158,7 +193,9 @@ const struct locus_kernels *kernels_with_dots(void)
         runs = true;
     }
     sigaction(SIGILL, &before, NULL);
-    return runs ? &locus_kernels_avx512_bf16 : NULL;
+    locus_kernels_avx512_bf16(&kernels);
+    kernels.name = "avx512+vnni+bf16";
+    return runs ? &kernels : NULL;
 }
 #else
 const struct locus_kernels *kernels_with_dots(void)
@@ -169,11 +206,17 @@ const struct locus_kernels *kernels_with_dots(void)
 
 const struct locus_kernels *kernels_at(int index)
 {
-    const struct locus_kernels *kernels, *dots = kernels_with_dots();
+    static struct locus_kernels sets[MAX_SETS];
+    const struct locus_kernels *dots = kernels_with_dots();
+    const char *name;
     int i = 0;
-    for (; (kernels = locus_kernels_at(i)); i++) {
-        if (i == index) return kernels;
-        if (kernels == dots) dots = NULL;
+    for (; (name = locus_kernels_name(i)); i++) {
+        ck_assert_int_lt(i, MAX_SETS);
+        if (dots && !strcmp(name, dots->name)) dots = NULL;
+        if (i < index) continue;
+        ck_assert_int_eq(locus_kernels_init(&sets[i], name, NULL), LOCUS_OK);
+        ck_assert_str_eq(sets[i].name, name);
+        return &sets[i];
     }
     return i == index ? dots : NULL;
 }

@@ -5,6 +5,10 @@
 #include "guarded.h"
 #include "kernels/kernels.h"
 
+/* n_values of a type as a file stores them: bytes of any value, and scales and mins (halves) that are
+ * random_float's. */
+void random_row(unsigned char *row, enum locus_tensor_type type, int n_values, int odd);
+
 /* A product whose every buffer ends before a page that faults. */
 struct product {
     struct locus_weight weight;
@@ -24,11 +28,17 @@ struct locus_matmul product_op(const struct product *product, const struct guard
 struct guarded multiply(const struct product *product, const struct locus_kernels *kernels,
                         int n_threads);
 
+/* ---- kernel sets -------------------------------------------------------------------------- */
+
+/* Plain C, which the others are held against. */
+const struct locus_kernels *plain_kernels(void);
+
+/* The sets that locus_kernels_name names, and then the one below where that doesn't name it; NULL
+ * past the last. */
+const struct locus_kernels *kernels_at(int index);
+
 /* The set that multiplies BF16 weights by vdpbf16ps; NULL where the CPU doesn't execute that, which
  * is tried, as some virtual machines hide it. */
 const struct locus_kernels *kernels_with_dots(void);
-
-/* As locus_kernels_at, and then the set above where that doesn't name it. */
-const struct locus_kernels *kernels_at(int index);
 
 #endif

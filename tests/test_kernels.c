@@ -5,22 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/avx512.h"
 #include "kernels/kernels.h"
-#include "kernels/neon.h"
 #include "products.h"
 #include "testing.h"
 
 /* ---- matrix products ---------------------------------------------------------------------- */
 
-static const enum locus_tensor_type types[] = {LOCUS_F32, LOCUS_F16, LOCUS_BF16, LOCUS_Q8_0,
-                                               LOCUS_Q4_0};
-
 static void check_product(enum locus_tensor_type type, int rows, int cols, int n, int odd)
 {
     char what[128];
     struct product product = random_product(type, rows, cols, n, odd);
-    struct guarded expected = multiply(&product, &locus_kernels_reference, 1);
+    struct guarded expected = multiply(&product, plain_kernels(), 1);
     const struct locus_kernels *kernels;
     for (int i = 0; (kernels = kernels_at(i)); i++)
         for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
@@ -38,53 +33,98 @@ static void check_product(enum locus_tensor_type type, int rows, int cols, int n
 START_TEST(products_have_the_bits_of_plain_c)
 {
     static const int few[] = {1, 2, 3, 7, 12, 13, 23, 29};
-    const enum locus_tensor_type type = types[_i];
-    const int step = locus_is_quantised(type) ? LOCUS_BLOCK : 1;
+    const struct locus_tensor_type_info *info = locus_tensor_type_at((size_t)_i);
+    const enum locus_tensor_type type = info->type;
+    const int step = info->block_values, most = step > 96 ? 1 : 96 / step;
     random_seed(1 + (uint64_t)_i);
     for (int trial = 0; trial < 60; trial++) {
-        int rows = random_int(1, 100), cols = random_int(1, 96 / step) * step;
+        int rows = random_int(1, 100), cols = random_int(1, most) * step;
         check_product(type, rows, cols, few[trial % 8], trial % 3 == 0 ? 4 : 0);
     }
-    check_product(type, 33, 32, 75, 0);
-    check_product(type, 1, 32, 1, 0);
+    const int least = step > 32 ? step : 32;
+    check_product(type, 33, least, 75, 0);
+    check_product(type, 1, least, 1, 0);
     check_product(type, 96, 1024, 2, 0);
-    check_product(type, 70, 64, 301, 0);
-    if (locus_is_quantised(type)) check_product(type, 33, 4992, 199, 0); /* more than one strip */
+    check_product(type, 70, 2 * least, 301, 0);
+    /* More than one strip of unpacked blocks. */
+    if (step > 1) check_product(type, 33, 4608, 101, 0);
 }
 END_TEST
 
-/* The way to multiply quants that a set takes on CPUs less able than this one; NULL: none. */
-static void (*lesser_way(void))(const struct locus_matmul *op, struct locus_share share)
-{
+/* ---- kernel sets -------------------------------------------------------------------------- */
+
+/* What a set needs of its CPU, in the words of Linux, which are none of ours. */
+static const struct {
+    const char *name, *flags[8];
+} sets[] = {
+    {"reference", {NULL}},
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512bw") ? locus_avx512_plain_matmul : NULL;
+    {"avx2", {"avx2", "fma", "f16c"}},
+    {"avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "f16c"}},
+    {"avx512+vnni", {"avx512_vnni", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "f16c"}},
+    {"avx512+vnni+bf16", {"avx512_bf16", "avx512_vnni", "avx512bw", "avx512dq", "avx512vl"}},
 #elif defined(__aarch64__)
-    return locus_neon_plain_matmul;
-#else
-    return NULL;
+    {"neon", {"asimd"}},
+    {"neon+dotprod", {"asimddp"}},
 #endif
+};
+
+enum { N_SETS = sizeof sets / sizeof *sets };
+
+/* Whether the system says that the CPU has it; -1: it says nothing of the kind. */
+static int cpu_has(const char *flag)
+{
+    char line[8192], word[64];
+    int found = -1;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(word, sizeof word, " %s ", flag);
+    while (file && found < 0 && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "flags", 5) && strncmp(line, "Features", 8)) continue;
+        line[strcspn(line, "\n")] = ' ';
+        found = strstr(line, word) != NULL;
+    }
+    if (file) fclose(file);
+    return found;
 }
 
-START_TEST(lesser_cpus_multiply_quants_the_same)
+/* One that the CPU hasn't is said, and doesn't run; one that it has does run. */
+START_TEST(sets_are_those_that_the_cpu_has)
 {
-    if (!lesser_way()) {
-        testing_skip_cpu("products of quants as lesser CPUs make them");
+    const char *name;
+    struct locus_kernels kernels;
+    int listed = 0, all = 1;
+    for (int i = 0; (name = locus_kernels_name(i)); i++)
+        listed |= !strcmp(name, sets[_i].name);
+    for (int f = 0; sets[_i].flags[f]; f++) {
+        const int has = cpu_has(sets[_i].flags[f]);
+        if (has < all) all = has;
+    }
+    if (all >= 0)
+        ck_assert_msg(listed == all, "%s is %s", sets[_i].name, all ? "not run" : "run");
+    ck_assert_int_eq(!locus_kernels_init(&kernels, sets[_i].name, NULL), listed);
+    if (!listed) {
+        testing_skip_cpu(sets[_i].name);
         return;
     }
-    for (int trial = 0; trial < 40; trial++) {
-        enum locus_tensor_type type = trial % 2 ? LOCUS_Q8_0 : LOCUS_Q4_0;
-        struct product product =
-            random_product(type, random_int(1, 70), 32 * random_int(1, 4), random_int(1, 27), 0);
-        struct guarded expected = multiply(&product, &locus_kernels_reference, 1);
-        struct guarded found = guard(expected.size);
-        memcpy(found.block, product.before.block, found.size);
-        struct locus_matmul op = product_op(&product, &found);
-        lesser_way()(&op, locus_share_of(&op, 0, 1));
-        assert_same(&expected, &found, "without byte dots");
-        release(&found);
-        release(&expected);
-        release_product(&product);
-    }
+    ck_assert_str_eq(kernels.name, sets[_i].name);
+    for (int form = 0; form < LOCUS_N_FORMS; form++)
+        ck_assert(kernels.matmul[form] != NULL);
+    printf("kernels %s: compared with plain C\n", kernels.name);
+}
+END_TEST
+
+START_TEST(sets_are_known_by_name)
+{
+    struct locus_kernels kernels;
+    locus_error error = {0};
+    ck_assert_int_eq(locus_kernels_init(&kernels, NULL, NULL), LOCUS_OK);
+    ck_assert_str_eq(kernels.name, locus_kernels_name(0));
+    ck_assert_int_eq(locus_kernels_init(&kernels, "avx1024", &error), LOCUS_ERROR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "kernels \"avx1024\": this CPU has "));
+    for (int i = 0; locus_kernels_name(i); i++)
+        ck_assert_ptr_nonnull(strstr(error.message, locus_kernels_name(i)));
+    if (!locus_kernels_init(&kernels, "avx512_bf16", NULL)) /* its older name */
+        ck_assert_str_eq(kernels.name, "avx512+vnni+bf16");
 }
 END_TEST
 
@@ -100,17 +140,20 @@ START_TEST(blocks_of_activations_have_the_bits_of_plain_c)
         struct guarded expected =
             guard((size_t)n / LOCUS_BLOCK * sizeof(struct locus_activation_block));
         struct guarded found = guard(expected.size);
-        locus_kernels_reference.quantize((void *)expected.block, floats_of(&x), n);
+        plain_kernels()->quantize((void *)expected.block, floats_of(&x), n);
         const struct locus_activation_block *block = (const void *)expected.block;
         int8_t q[LOCUS_BLOCK];
         float scale;
         locus_quantize_row(q, &scale, floats_of(&x), LOCUS_BLOCK);
         ck_assert_mem_eq(q, block->q, sizeof q);
-        int sum = 0;
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        int sum = 0, first = 0;
+        for (int i = 0; i < LOCUS_BLOCK; i++) {
             sum += q[i];
-        ck_assert_int_eq(block->minus_8_sums, -8 * sum);
-        ck_assert_int_eq(block->minus_128_sums, -128 * sum);
+            if (i < 16) first += q[i];
+        }
+        ck_assert_int_eq(block->minus_8_sum, -8 * sum);
+        ck_assert_int_eq(block->minus_128_sum, -128 * sum);
+        ck_assert_int_eq(block->minus_128_first, -128 * first);
         const struct locus_kernels *kernels;
         for (int i = 0; (kernels = kernels_at(i)); i++) {
             kernels->quantize((void *)found.block, floats_of(&x), n);
@@ -186,7 +229,7 @@ START_TEST(row_operations_have_the_bits_of_plain_c)
                 floats_of(&in[0])[i] *= 40;
         const float *const inputs[3] = {floats_of(&in[0]), floats_of(&in[1]), floats_of(&in[2])};
         const struct locus_kernels *kernels;
-        row_operation(&locus_kernels_reference, _i, floats_of(&expected), inputs, n);
+        row_operation(plain_kernels(), _i, floats_of(&expected), inputs, n);
         for (int i = 0; (kernels = kernels_at(i)); i++) {
             row_operation(kernels, _i, floats_of(&found), inputs, n);
             assert_same(&expected, &found, kernels->name);
@@ -244,7 +287,7 @@ START_TEST(scores_have_the_bits_of_plain_c)
                                   .head_dim = head_dim,
                                   .n_panels = n_panels,
                                   .scale = 0.3f};
-        locus_kernels_reference.scores(&op);
+        plain_kernels()->scores(&op);
         const struct locus_kernels *kernels;
         op.out = floats_of(&found);
         for (int i = 0; (kernels = kernels_at(i)); i++) {
@@ -315,7 +358,7 @@ static void check_mix(enum locus_cache_format format, int head_dim, int n_rows, 
                                     .values = values.block,
                                     .n_rows = n_rows,
                                     .head_dim = head_dim};
-    struct mixed expected = mix_twice(&locus_kernels_reference, &op, &scores);
+    struct mixed expected = mix_twice(plain_kernels(), &op, &scores);
     const struct locus_kernels *kernels;
     for (int i = 0; (kernels = kernels_at(i)); i++) {
         struct mixed found = mix_twice(kernels, &op, &scores);
@@ -396,15 +439,20 @@ END_TEST
 static void add_products(Suite *suite)
 {
     TCase *products = tcase_create("products");
-    tcase_add_loop_test(products, products_have_the_bits_of_plain_c, 0,
-                        sizeof types / sizeof *types);
-    tcase_add_test(products, lesser_cpus_multiply_quants_the_same);
+    int n_types = 0;
+    while (locus_tensor_type_at((size_t)n_types))
+        n_types++;
+    tcase_add_loop_test(products, products_have_the_bits_of_plain_c, 0, n_types);
     suite_add_tcase(suite, products);
 }
 
 int main(void)
 {
     Suite *suite = suite_create("kernels");
+    TCase *dispatch = tcase_create("sets");
+    tcase_add_loop_test(dispatch, sets_are_those_that_the_cpu_has, 0, N_SETS);
+    tcase_add_test(dispatch, sets_are_known_by_name);
+    suite_add_tcase(suite, dispatch);
     add_products(suite);
     TCase *rows = tcase_create("rows");
     tcase_add_test(rows, blocks_of_activations_have_the_bits_of_plain_c);

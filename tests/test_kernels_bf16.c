@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/avx512.h"
 #include "products.h"
 #include "testing.h"
 
@@ -123,7 +122,7 @@ static void check_cut(const struct product *product, const struct guarded *wante
         op.in.bfloats += (size_t)i * locus_bfloat_cols(weight->cols);
         op.in.x = NULL;
         for (int thread = 0; thread < n_threads; thread++)
-            kernels_with_dots()->matmul(&op, thread, n_threads);
+            locus_multiply(kernels_with_dots(), &op, thread, n_threads);
     }
     assert_same(wanted, &found, "cut otherwise");
     release(&found);
@@ -132,7 +131,7 @@ static void check_cut(const struct product *product, const struct guarded *wante
 static void check_product(struct product product)
 {
     const int rows = product.weight.rows;
-    struct guarded plain = multiply(&product, &locus_kernels_reference, 1);
+    struct guarded plain = multiply(&product, plain_kernels(), 1);
     struct guarded found = multiply(&product, kernels_with_dots(), 1);
     float *w = calloc((size_t)product.weight.cols, sizeof *w);
     for (int r = 0; r < rows; r++) {
@@ -163,7 +162,7 @@ START_TEST(products_are_the_instructions_and_near_plain_c)
 {
     static const int few[] = {1, 2, 3, 7, 12, 13, 23, 29};
     static const int odd[] = {0, 1, 4};
-    if (!has_dots("products of avx512_bf16")) return;
+    if (!has_dots("products of avx512+vnni+bf16")) return;
     random_seed(7);
     for (int trial = 0; trial < 90; trial++)
         check_product(random_product(LOCUS_BF16, random_int(1, 100), random_int(1, 97),
@@ -177,7 +176,7 @@ END_TEST
 /* Products and chains that are denormal, or come out of factors that are. */
 START_TEST(tiny_products_are_near_plain_c)
 {
-    if (!has_dots("tiny products of avx512_bf16")) return;
+    if (!has_dots("tiny products of avx512+vnni+bf16")) return;
     random_seed(8);
     for (int trial = 0; trial < 40; trial++) {
         struct product product =
@@ -195,7 +194,7 @@ END_TEST
 START_TEST(rows_of_bfloats_are_whole_pairs)
 {
     const struct locus_kernels *kernels = kernels_with_dots();
-    if (!has_dots("rows of avx512_bf16")) return;
+    if (!has_dots("rows of avx512+vnni+bf16")) return;
     for (int n = 1; n <= 70; n++) {
         struct guarded x = random_floats((size_t)n, 6);
         struct guarded found = guard(locus_bfloat_cols(n) * sizeof(uint16_t));
@@ -215,7 +214,7 @@ START_TEST(sets_without_dots_take_floats)
 {
     const struct locus_kernels *kernels;
     for (int i = 0; (kernels = kernels_at(i)); i++)
-        ck_assert((kernels == kernels_with_dots()) == (kernels->to_bfloats != NULL));
+        ck_assert(!strcmp(kernels->name, "avx512+vnni+bf16") == (kernels->to_bfloats != NULL));
 }
 END_TEST
 

@@ -138,12 +138,10 @@ static void check_kernels(const locus_model *model, const struct setting *settin
 {
     static float best[N * TINY_VOCAB], other[N * TINY_VOCAB];
     struct setting forced = *setting;
-    const struct locus_kernels *kernels;
     eval_whole(model, setting, best);
-    for (int i = 0; (kernels = locus_kernels_at(i)); i++) {
-        forced.kernels = kernels->name;
+    for (int i = 0; (forced.kernels = locus_kernels_name(i)); i++) {
         eval_whole(model, &forced, other);
-        check_same(best, other, N, setting, kernels->name);
+        check_same(best, other, N, setting, forced.kernels);
     }
 }
 

@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "hostile.h"
-#include "kernels/quant.h"
+#include "kernels/weight_type.h"
 #include "locus.h"
 #include "model/quantize.h"
 #include "testing.h"

@@ -201,7 +201,7 @@ START_TEST(golden_models_keep_their_bits)
     snprintf(name, sizeof name, "%s.gguf", goldens[_i]);
     struct text text = open_text(testing_golden(name));
     ck_assert_int_ge(text.n, 32);
-    text.kernels = locus_kernels_at(0);
+    text.kernels = kernels_at(0);
     check_model(&text, LOCUS_CACHE_F32, LOCUS_F32);
     check_model(&text, LOCUS_CACHE_F16, LOCUS_F32);
     check_model(&text, LOCUS_CACHE_Q8_0, LOCUS_F32);
@@ -213,7 +213,7 @@ START_TEST(every_weight_type_keeps_its_bits)
 {
     enum locus_tensor_type type = weight_types[_i];
     struct text text = open_hostile(type);
-    const struct locus_kernels *const sets[] = {&locus_kernels_reference, kernels_with_dots()};
+    const struct locus_kernels *const sets[] = {plain_kernels(), kernels_with_dots()};
     for (int i = 0; i < (type == LOCUS_BF16 && sets[1] ? 2 : 1); i++) {
         text.kernels = sets[i];
         check_model(&text, LOCUS_CACHE_AUTO, type);
@@ -283,7 +283,7 @@ START_TEST(defaults_are_the_models)
     ck_assert_int_eq(locus_session_length(session), 0);
     ck_assert_int_eq(locus_session_n_threads(session), locus_threads_default());
     ck_assert_str_eq(locus_session_position(session), "rope:pairs=adjacent,dim=8,base=10000");
-    ck_assert_str_eq(locus_session_kernels(session), locus_kernels_at(0)->name);
+    ck_assert_str_eq(locus_session_kernels(session), locus_kernels_name(0));
     ck_assert_int_eq(locus_session_cache_type(session), LOCUS_CACHE_F32);
     for (int i = 0; i < text.n_vocab; i++)
         ck_assert(locus_session_logits(session)[i] == 0);

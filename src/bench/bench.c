@@ -79,7 +79,7 @@ double locus_bench_compute_ceiling(const struct locus_ceilings *ceilings,
                                    enum locus_tensor_type type)
 {
     if (type == LOCUS_BF16) return fmax(ceilings->bf16_gflops, ceilings->f32_gflops);
-    if (type == LOCUS_Q8_0 || type == LOCUS_Q4_0) return ceilings->int8_gops;
+    if (locus_tensor_is_quantised(type)) return ceilings->int8_gops;
     return ceilings->f32_gflops;
 }
 

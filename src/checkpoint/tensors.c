@@ -34,10 +34,13 @@ static bool read_type(struct locus_cursor *cursor, enum locus_tensor_type *type)
     const struct locus_tensor_type_info *info = locus_tensor_type_find(number);
     if (!info) {
         const char *name = locus_foreign_type_name(number);
+        char known[128] = "";
+        size_t n = 0;
+        for (size_t t = 0; (info = locus_tensor_type_at(t)); t++)
+            n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", t ? ", " : "", info->name);
         return locus_cursor_refuse(cursor, LOCUS_ERROR_UNSUPPORTED,
-                                   "type %u (%s) is not supported: locus reads F32, F16, BF16, "
-                                   "Q8_0, Q4_0",
-                                   number, name ? name : "unknown");
+                                   "type %u (%s) is not supported: locus reads %s", number,
+                                   name ? name : "unknown", known);
     }
     *type = info->type;
     return true;

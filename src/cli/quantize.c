@@ -1,7 +1,7 @@
 /* locus quantize: a checkpoint with its matrices in another type. */
 #include "model/quantize.h"
 
-#include <string.h>
+#include <strings.h>
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -21,14 +21,15 @@ static const struct locus_option table[] = {
     {0},
 };
 
-static const struct {
-    const char *name;
-    enum locus_tensor_type type;
-} types[] = {{"f32", LOCUS_F32},
-             {"f16", LOCUS_F16},
-             {"bf16", LOCUS_BF16},
-             {"q8_0", LOCUS_Q8_0},
-             {"q4_0", LOCUS_Q4_0}};
+/* The type of that name, in either case; NULL: none that can be written. */
+static const struct locus_tensor_type_info *find_type(const char *name)
+{
+    const struct locus_tensor_type_info *info;
+    size_t t = 0;
+    while ((info = locus_quantize_type(t)) && strcasecmp(info->name, name))
+        t++;
+    return info;
+}
 
 static int run(void *values, int n_operands, char **operands)
 {
@@ -36,17 +37,15 @@ static int run(void *values, int n_operands, char **operands)
     if (n_operands != 3)
         return locus_talk_usage("quantize", "found %d arguments, expected three: IN OUT TYPE",
                                 n_operands);
-    size_t t = 0;
-    while (t < sizeof types / sizeof *types && strcmp(types[t].name, operands[2]))
-        t++;
-    if (t == sizeof types / sizeof *types)
+    const struct locus_tensor_type_info *type = find_type(operands[2]);
+    if (!type)
         return locus_talk_usage("quantize", "type '%s', expected f32, f16, bf16, q8_0 or q4_0",
                                 operands[2]);
     const struct locus_output_request request = {"OUT", operands[1], .binary = true};
     bool taken;
     int status = locus_outputs_stdout("quantize", &request, 1, &taken);
     if (status >= 0) return status;
-    struct locus_quantize job = {.type = types[t].type,
+    struct locus_quantize job = {.type = type->type,
                                  .pure = options->pure,
                                  .n_threads = options->common.n_threads,
                                  .stopped = locus_interrupted};

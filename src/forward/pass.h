@@ -53,7 +53,7 @@ enum { AS_BLOCKS = 1, AS_BFLOATS = 2 };
 static inline int form(const struct pass *pass, const struct locus_linear *linear)
 {
     const enum locus_tensor_type type = linear->weight.type;
-    if (locus_is_quantised(type)) return AS_BLOCKS;
+    if (locus_tensor_is_quantised(type)) return AS_BLOCKS;
     return type == LOCUS_BF16 && pass->session->kernels->to_bfloats ? AS_BFLOATS : 0;
 }
 
@@ -91,7 +91,7 @@ static inline void project(const struct pass *pass, const struct locus_linear *l
 {
     const struct locus_matmul op = {
         .out = out, .in = in, .weight = &linear->weight, .bias = linear->bias, .n = n, .add = add};
-    pass->session->kernels->matmul(&op, pass->thread, pass->n_threads);
+    locus_multiply(pass->session->kernels, &op, pass->thread, pass->n_threads);
 }
 
 /* x += branch, normed and scaled where the layer or the model says so; branch[n, n_embd] is

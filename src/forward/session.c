@@ -243,8 +243,8 @@ static enum locus_status open_session(struct locus_session *session,
     const struct locus_config *config = &session->model->config;
     enum locus_status status = check_params(params, error);
     if (status) return status;
-    if (!(session->kernels = locus_kernels_find(params->kernels, error)))
-        return LOCUS_ERROR_ARGUMENT;
+    if ((status = locus_kernels_init(&session->kernel_set, params->kernels, error))) return status;
+    session->kernels = &session->kernel_set;
     session->cache_type = choose_cache_type(session->model, params->cache_type);
     session->n_threads = params->n_threads ? params->n_threads : locus_threads_default();
     session->first_position = params->first_position;

@@ -18,7 +18,8 @@ enum { LOCUS_SESSION_BLOCKS = 32 };
 
 struct locus_session {
     const struct locus_model *model;
-    const struct locus_kernels *kernels;
+    struct locus_kernels kernel_set;
+    const struct locus_kernels *kernels; /* that */
     struct locus_positions positions;
     struct locus_policy policy;
     char *attention_text; /* the policy's canonical text */

@@ -1,16 +1,16 @@
 /* Attention's two products, in the vectors of a CPU level.
  *
- * scores: a lane is a key. A tile is some queries by some vectors of key panels; its chains run
- * along the dimensions of a head.
+ * scores: a lane is a key. A tile is some queries by some vectors of key panels; its accumulators
+ * run along the dimensions of a head.
  * mix: a lane is a dimension of a head. A tile is some queries by some vectors of dimensions; its
- * chains run along the keys, from where the last block left them.
+ * accumulators run along the keys, from where the last block left them.
  *
- * Included by a kernel set's file as chains.h is.
+ * Included by a kernel set's file as accumulate.h is.
  */
 #ifndef LOCUS_KERNELS_ATTENTION_H
 #define LOCUS_KERNELS_ATTENTION_H
 
-#include "kernels/chains.h"
+#include "kernels/accumulate.h"
 #include "kernels/lanes.h"
 
 enum {
@@ -51,11 +51,11 @@ INLINE void score_tile(enum locus_cache_format format, const struct locus_scores
     const char *keys = (const char *)op->keys + (size_t)panel * panel_bytes;
     const float *q = op->q + (size_t)row * (size_t)op->head_dim;
     const int n_vecs = n_panels * KEY_VECS;
-    vec chains[MAX_CHAINS];
+    vec acc[MAX_ACC];
     for (int c = 0; c < n_rows * n_vecs; c++)
-        chains[c] = vec_set(0);
+        acc[c] = vec_set(0);
     for (int d = 0; d < op->head_dim; d++) {
-        vec k[MAX_CHAINS];
+        vec k[MAX_ACC];
         if (n_rows == 1) /* the same place of the panels that come next */
             for (int p = 0; p < n_panels; p++)
                 __builtin_prefetch(keys + (size_t)(n_panels + p) * panel_bytes +
@@ -66,14 +66,14 @@ INLINE void score_tile(enum locus_cache_format format, const struct locus_scores
         for (int t = 0; t < n_rows; t++) {
             vec value = vec_set(q[t * op->head_dim + d]);
             for (int v = 0; v < n_vecs; v++)
-                chains[t * n_vecs + v] = vec_fma(value, k[v], chains[t * n_vecs + v]);
+                acc[t * n_vecs + v] = vec_fma(value, k[v], acc[t * n_vecs + v]);
         }
     }
     for (int t = 0; t < n_rows; t++)
         for (int v = 0; v < n_vecs; v++)
             vec_store(op->out + (size_t)(row + t) * op->stride + panel * LOCUS_KEY_PANEL +
                           v * VEC_LANES,
-                      vec_mul(chains[t * n_vecs + v], vec_set(op->scale)));
+                      vec_mul(acc[t * n_vecs + v], vec_set(op->scale)));
 }
 
 INLINE void score_rows(enum locus_cache_format format, const struct locus_scores *op, int row,
@@ -130,7 +130,7 @@ static void shrink_row(const struct locus_mixing *op, int row, float factor)
 /* The running softmax of one row (Milakov and Gimelshein, 2018): scores become weights. A block
  * that raises the maximum scales what was gathered before it by e^(old - new). Keys that the row
  * doesn't see are at -INFINITY and get a weight of 0, whatever their score is. */
-INLINE void soften(const struct locus_mixing *op, int row)
+INLINE void softmax_row(const struct locus_mixing *op, int row)
 {
     struct locus_softmax *softmax = &op->softmax[row];
     float *scores = op->scores + (size_t)row * op->stride;
@@ -183,13 +183,13 @@ INLINE void mix_tile(enum locus_cache_format format, const struct locus_mixing *
     const size_t head_dim = (size_t)op->head_dim;
     const float *weights = op->scores + (size_t)row * op->stride;
     float *mix = op->mix + (size_t)row * head_dim + d;
-    vec chains[MAX_CHAINS];
+    vec acc[MAX_ACC];
     for (int t = 0; t < n_rows; t++)
         for (int v = 0; v < n_vecs; v++)
-            chains[t * n_vecs + v] = vec_load(mix + (size_t)t * head_dim + v * VEC_LANES);
+            acc[t * n_vecs + v] = vec_load(mix + (size_t)t * head_dim + v * VEC_LANES);
     for (int j = first; j < end; j++) {
         const char *values = value_row(format, op, j);
-        vec lanes[MAX_CHAINS];
+        vec lanes[MAX_ACC];
         if (n_rows == 1 && d == 0) /* the row that has this place in the next block */
             for (size_t at = 0; at < locus_value_row_bytes(format, op->head_dim); at += 64)
                 __builtin_prefetch(value_row(format, op, j + LOCUS_MIX_KEYS) + at);
@@ -198,12 +198,12 @@ INLINE void mix_tile(enum locus_cache_format format, const struct locus_mixing *
         for (int t = 0; t < n_rows; t++) {
             vec weight = vec_set(weights[(size_t)t * op->stride + (size_t)j]);
             for (int v = 0; v < n_vecs; v++)
-                chains[t * n_vecs + v] = vec_fma(weight, lanes[v], chains[t * n_vecs + v]);
+                acc[t * n_vecs + v] = vec_fma(weight, lanes[v], acc[t * n_vecs + v]);
         }
     }
     for (int t = 0; t < n_rows; t++)
         for (int v = 0; v < n_vecs; v++)
-            vec_store(mix + (size_t)t * head_dim + v * VEC_LANES, chains[t * n_vecs + v]);
+            vec_store(mix + (size_t)t * head_dim + v * VEC_LANES, acc[t * n_vecs + v]);
 }
 
 /* All dimensions; those that fill no vector one at a time. */
@@ -254,7 +254,7 @@ INLINE void mix_all(enum locus_cache_format format, const struct locus_mixing *o
 static void mix(const struct locus_mixing *op)
 {
     for (int row = 0; row < op->n_rows; row++)
-        soften(op, row);
+        softmax_row(op, row);
     switch (op->format) {
     case LOCUS_FORMAT_F32:
         mix_all(LOCUS_FORMAT_F32, op);

@@ -4,33 +4,17 @@
 
 #include "kernels/attention.h"
 
-static void matmul(const struct locus_matmul *op, int thread, int n_threads)
+static void matmul(const struct locus_matmul *op, struct locus_share share)
 {
-    struct locus_share share = locus_share_of(op, thread, n_threads);
-    switch (op->weight->type) {
-    case LOCUS_F32:
-        matmul_panels(LOCUS_F32, op, share);
-        break;
-    case LOCUS_F16:
-        matmul_panels(LOCUS_F16, op, share);
-        break;
-    case LOCUS_BF16:
-        matmul_panels(LOCUS_BF16, op, share);
-        break;
-    case LOCUS_Q8_0:
-        matmul_panels(LOCUS_Q8_0, op, share);
-        break;
-    case LOCUS_Q4_0:
-        matmul_panels(LOCUS_Q4_0, op, share);
-        break;
-    }
+    matmul_any(op, share);
 }
 
-const struct locus_kernels locus_kernels_avx2 = {
-    .name = "avx2",
-    .matmul = matmul,
-    .quantize = quantize,
-    .to_halves = to_halves,
-    LANE_KERNELS,
-};
+void locus_kernels_avx2(struct locus_kernels *kernels)
+{
+    for (int form = 0; form < LOCUS_N_FORMS; form++)
+        kernels->matmul[form] = matmul;
+    kernels->quantize = quantize;
+    kernels->to_halves = to_halves;
+    set_lanes(kernels);
+}
 #endif

@@ -3,19 +3,17 @@
  * multiply-add that rounds to nearest and takes denormals for 0, before and after (Intel's manual,
  * VDPBF16PS). A chain goes along the pairs of columns in order, in every tile. */
 #if defined(__x86_64__)
-#include "kernels/avx512.h"
 #include "kernels/simd_avx512.h"
 
 #include "kernels/tiles.h"
 
-INLINE void take_all(enum locus_tensor_type type, vec *chains, const struct locus_matmul *op,
+INLINE void accumulate(struct locus_traits form, vec *acc, const struct locus_matmul *op,
                      const char *panel, int row, int n_rows, int first, int n_vecs)
 {
     enum { PAIR_BYTES = 2 * LOCUS_PANEL * sizeof(uint16_t) };
     const size_t cols = locus_bfloat_cols(op->weight->cols);
-    const size_t panel_bytes = locus_panel_bytes(LOCUS_BF16, op->weight->cols);
+    const size_t panel_bytes = locus_panel_bytes(form, op->weight->cols);
     const uint16_t *x = op->in.bfloats + (size_t)row * cols;
-    (void)type;
     for (size_t column = 0; column < cols; column += 2) {
         __m512bh w[ROW_VECS];
         for (int v = 0; v < n_vecs; v++) {
@@ -29,20 +27,26 @@ INLINE void take_all(enum locus_tensor_type type, vec *chains, const struct locu
             memcpy(&pair, x + (size_t)t * cols + column, sizeof pair);
             __m512bh value = (__m512bh)_mm512_set1_epi32(pair);
             for (int v = 0; v < n_vecs; v++)
-                chains[t * n_vecs + v] = _mm512_dpbf16_ps(chains[t * n_vecs + v], w[v], value);
+                acc[t * n_vecs + v] = _mm512_dpbf16_ps(acc[t * n_vecs + v], w[v], value);
         }
     }
 }
 
-void locus_avx512_bf16_matmul(const struct locus_matmul *op, struct locus_share share)
+static void matmul(const struct locus_matmul *op, struct locus_share share)
 {
-    matmul_panels(LOCUS_BF16, op, share);
+    matmul_panels(locus_forms[LOCUS_FORM_BF16], op, share);
 }
 
-void locus_avx512_to_bfloats(uint16_t *bfloats, const float *x, int n_cols)
+static void to_bfloats(uint16_t *bfloats, const float *x, int n_cols)
 {
     for (int c = 0; c < n_cols; c++)
         bfloats[c] = locus_float_to_bfloat(x[c]);
     if (n_cols % 2) bfloats[n_cols] = 0;
+}
+
+void locus_kernels_avx512_bf16(struct locus_kernels *kernels)
+{
+    kernels->matmul[LOCUS_FORM_BF16] = matmul;
+    kernels->to_bfloats = to_bfloats;
 }
 #endif

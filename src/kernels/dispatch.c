@@ -1,8 +1,14 @@
-/* Which kernel set runs: the best this CPU has, or the one asked for. See kernels.h. */
-#include "kernels/kernels.h"
+/* Which kernels run: the best this CPU has, or those asked for. See kernels.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/share.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 static bool always(void)
@@ -18,7 +24,7 @@ static bool has_f16c(void)
     return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
 
-/* Each tests what the Makefile's ISA_ flags let the compiler use in the set's files. */
+/* Each tests what the Makefile's ISA_ flags let the compiler use in the level's file. */
 static bool has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
@@ -30,64 +36,98 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-static bool has_avx512_bf16(void)
+static bool has_vnni(void)
 {
-    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+
+static bool has_bf16(void)
+{
+    return has_vnni() && __builtin_cpu_supports("avx512bf16");
 }
 
 /* AMD's CPUs begin vdpbf16ps about as often as a multiply-add of floats, which is half the work.
  * Intel's, from Sapphire Rapids on, begin one in 2 cycles and four of the others meanwhile: by
- * floats they are twice as fast, and take the set only when asked to. */
-static bool has_fast_bf16(void)
-{
-    return has_avx512_bf16() && __builtin_cpu_is("amd");
-}
-
+ * floats they are twice as fast, and take the level only when asked to. */
 static bool has_slow_bf16(void)
 {
-    return has_avx512_bf16() && !__builtin_cpu_is("amd");
+    return has_bf16() && !__builtin_cpu_is("amd");
+}
+#elif defined(__aarch64__)
+static bool has_dotprod(void)
+{
+#if defined(__linux__)
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+#else
+    return true; /* every 64-bit Mac has it */
+#endif
 }
 #endif
 
-/* Best first. */
+/* Upwards: the set of a row's name is made of this row and of all before it that the CPU has. */
 static const struct {
-    const struct locus_kernels *kernels;
+    const char *name;
     bool (*supported)(void);
-} sets[] = {
+    void (*overwrite)(struct locus_kernels *kernels);
+} levels[] = {
+    {"reference", always, locus_kernels_reference},
 #if defined(__x86_64__)
-    {&locus_kernels_avx512_bf16, has_fast_bf16},
-    {&locus_kernels_avx512, has_avx512},
-    {&locus_kernels_avx512_bf16, has_slow_bf16},
-    {&locus_kernels_avx2, has_avx2},
+    {"avx2", has_avx2, locus_kernels_avx2},
+    {"avx512", has_avx512, locus_kernels_avx512},
+    {"avx512+vnni", has_vnni, locus_kernels_avx512_vnni},
+    {"avx512+vnni+bf16", has_bf16, locus_kernels_avx512_bf16},
+#elif defined(__aarch64__)
+    {"neon", always, locus_kernels_neon}, /* part of ARMv8's baseline */
+    {"neon+dotprod", has_dotprod, locus_kernels_neon_dot},
 #endif
-#if defined(__aarch64__)
-    {&locus_kernels_neon, always}, /* part of ARMv8's baseline */
-#endif
-    {&locus_kernels_reference, always},
 };
 
-enum { N_SETS = sizeof sets / sizeof *sets };
+enum { N_LEVELS = sizeof levels / sizeof *levels };
 
-const struct locus_kernels *locus_kernels_at(int index)
+/* The level of the set that is number `index` from the best down; -1: there is none. */
+static int level_at(int index)
 {
-    for (int i = 0; i < N_SETS; i++)
-        if (sets[i].supported() && index-- == 0) return sets[i].kernels;
-    return NULL;
+    int order[N_LEVELS], n = 0;
+    for (int i = N_LEVELS - 1; i >= 0; i--)
+        if (levels[i].supported()) order[n++] = i;
+#if defined(__x86_64__)
+    if (has_slow_bf16()) { /* the set below it is better */
+        const int slow = order[0];
+        order[0] = order[1];
+        order[1] = slow;
+    }
+#endif
+    return index < n ? order[index] : -1;
 }
 
-const struct locus_kernels *locus_kernels_find(const char *name, locus_error *error)
+const char *locus_kernels_name(int index)
 {
-    if (!name) return locus_kernels_at(0);
-    char known[64] = "";
+    const int level = level_at(index);
+    return level < 0 ? NULL : levels[level].name;
+}
+
+enum locus_status locus_kernels_init(struct locus_kernels *kernels, const char *name,
+                                     locus_error *error)
+{
+    char known[128] = "";
     size_t length = 0;
-    const struct locus_kernels *kernels;
-    for (int i = 0; (kernels = locus_kernels_at(i)); i++) {
-        if (!strcmp(kernels->name, name)) return kernels;
-        if (i) memcpy(known + length, ", ", 3), length += 2;
-        size_t n = strlen(kernels->name);
-        memcpy(known + length, kernels->name, n + 1);
-        length += n;
+    if (name && !strcmp(name, "avx512_bf16")) name = "avx512+vnni+bf16";
+    for (int n = 0, level; (level = level_at(n)) >= 0; n++) {
+        if (!name || !strcmp(levels[level].name, name)) {
+            for (int i = 0; i <= level; i++)
+                if (levels[i].supported()) levels[i].overwrite(kernels);
+            kernels->name = levels[level].name;
+            return LOCUS_OK;
+        }
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", n ? ", " : "",
+                                   levels[level].name);
     }
-    locus_fail(error, LOCUS_ERROR_ARGUMENT, "kernels \"%s\": this CPU has %s", name, known);
-    return NULL;
+    return locus_fail(error, LOCUS_ERROR_ARGUMENT, "kernels \"%s\": this CPU has %s", name, known);
+}
+
+void locus_multiply(const struct locus_kernels *kernels, const struct locus_matmul *op, int thread,
+                    int n_threads)
+{
+    const enum locus_form form = locus_weight_type(op->weight->type)->form;
+    kernels->matmul[form](op, locus_share_of(op, thread, n_threads));
 }

@@ -1,7 +1,7 @@
 /* Rows on their way into a file: floats rounded to a stored type. See quant.h. */
 #include <math.h>
 
-#include "kernels/quant.h"
+#include "kernels/weight_type.h"
 
 /* x / scale to the nearest whole number from min to max; all 0 for a scale of 0. Branchless, so
  * that it becomes vector code: adding 1.5 * 2^23 leaves no room for a fraction. */
@@ -100,30 +100,35 @@ static void encode_q4_0(struct locus_q4_0 *block, const float *x)
             (uint8_t)(((int)search.best[i] + 8) | ((int)search.best[i + LOCUS_BLOCK / 2] + 8) << 4);
 }
 
-void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, size_t n_values)
+void locus_encode_f32(void *row, const float *x, size_t n_values)
 {
-    struct locus_q8_0 *q8 = row;
-    struct locus_q4_0 *q4 = row;
+    memcpy(row, x, n_values * sizeof *x);
+}
+
+void locus_encode_f16(void *row, const float *x, size_t n_values)
+{
     uint16_t *halves = row;
-    switch (type) {
-    case LOCUS_F32:
-        memcpy(row, x, n_values * sizeof *x);
-        break;
-    case LOCUS_F16:
-        for (size_t i = 0; i < n_values; i++)
-            halves[i] = locus_float_to_half(x[i]);
-        break;
-    case LOCUS_BF16:
-        for (size_t i = 0; i < n_values; i++)
-            halves[i] = locus_float_to_bfloat(x[i]);
-        break;
-    case LOCUS_Q8_0:
-        for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
-            encode_q8_0(&q8[b], x + b * LOCUS_BLOCK);
-        break;
-    case LOCUS_Q4_0:
-        for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
-            encode_q4_0(&q4[b], x + b * LOCUS_BLOCK);
-        break;
-    }
+    for (size_t i = 0; i < n_values; i++)
+        halves[i] = locus_float_to_half(x[i]);
+}
+
+void locus_encode_bf16(void *row, const float *x, size_t n_values)
+{
+    uint16_t *bfloats = row;
+    for (size_t i = 0; i < n_values; i++)
+        bfloats[i] = locus_float_to_bfloat(x[i]);
+}
+
+void locus_encode_q8_0(void *row, const float *x, size_t n_values)
+{
+    struct locus_q8_0 *blocks = row;
+    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
+        encode_q8_0(&blocks[b], x + b * LOCUS_BLOCK);
+}
+
+void locus_encode_q4_0(void *row, const float *x, size_t n_values)
+{
+    struct locus_q4_0 *blocks = row;
+    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
+        encode_q4_0(&blocks[b], x + b * LOCUS_BLOCK);
 }

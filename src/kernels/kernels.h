@@ -1,21 +1,22 @@
-/* Kernels: the arithmetic of the forward pass, behind one table of functions a CPU level.
+/* Kernels: the arithmetic of the forward pass, behind one table of functions.
  *
  * One rule makes them fast and exact: a SIMD lane is an output, and every output is one sequential
  * chain of fused multiply-adds. So plain C, AVX2, AVX-512 and NEON give the same bits; AVX512-BF16
- * alone has its own, for BF16 weights. Weights lie in panels of output rows for it (pack.c), and
- * cached keys in panels of positions.
+ * alone has its own, for BF16 weights. Weights lie in panels of output rows for it (form.h, pack.c),
+ * and cached keys in panels of positions.
  *
- * A set is one file that includes the others, each of which builds on those before it:
+ * The table is filled with plain C, then overwritten upwards by what the CPU has (dispatch.c). A
+ * level of it is one file that includes the others, each of which builds on those before it:
  *
- *     share.h      a thread's share of a product
- *     simd_*.h     the vectors of a CPU level, the sizes of its tiles, and (or in quants_*.h and
- *                  the set's file) integer dots: quants_load, quants_start, quants_dot
- *     tiles.h      products as tiles over panels; declares take_all, what a tile takes in
- *     chains.h     defines it: columns of floats and halves, blocks of quants
- *     lanes.h      the rest in plain C, a lane an output (with math.h): norms, activations, softmax
- *     attention.h  scores and mixing
+ *     share.h       a thread's share of a product
+ *     simd_*.h      the vectors of a CPU level, the sizes of its tiles, and (or in levels_avx512.h
+ *                   and the level's file) integer dots: levels_load, dots_start, dots_add
+ *     tiles.h       products as tiles over panels; declares accumulate, what a tile takes in
+ *     accumulate.h  defines it: columns of floats, blocks of levels
+ *     lanes.h       the rest in plain C, a lane an output (with math.h): norms, activations, softmax
+ *     attention.h   scores and mixing
  *
- * avx512_vnni.c, avx512_bf16.c and neon_dot.c are the parts of a set that need more than the set.
+ * avx512_vnni.c, avx512_bf16.c and neon_dot.c overwrite single products of the level below.
  */
 #ifndef LOCUS_KERNELS_H
 #define LOCUS_KERNELS_H
@@ -23,27 +24,11 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "kernels/quant.h"
+#include "kernels/weight_type.h"
 
 /* ---- weights ------------------------------------------------------------------------------ */
 
-enum {
-    LOCUS_PANEL = 32,    /* output rows a panel of weights */
-    LOCUS_KEY_PANEL = 16 /* cached positions a panel of keys: [head_dim][16] */
-};
-
-/* Panels of F32 and F16 are [cols][32], of BF16 pairs of columns [cols / 2, rounded up][32][2], of
- * Q8_0 and Q4_0 [cols / 32] of these blocks: 32 columns of 32 rows. */
-struct locus_q8_panel {
-    uint16_t scale[LOCUS_PANEL];               /* halves */
-    int8_t q[LOCUS_BLOCK / 4][LOCUS_PANEL][4]; /* q[c / 4][row][c % 4] holds column c */
-};
-
-/* The low nibble of q[c / 4][row][c % 4] holds column c, the high one column c + 16. */
-struct locus_q4_panel {
-    uint16_t scale[LOCUS_PANEL];
-    uint8_t q[LOCUS_BLOCK / 8][LOCUS_PANEL][4];
-};
+enum { LOCUS_KEY_PANEL = 16 }; /* cached positions a panel of keys: [head_dim][16] */
 
 /* A packed matrix [rows, cols]; the last panel is filled up with zero rows. */
 struct locus_weight {
@@ -53,11 +38,10 @@ struct locus_weight {
     bool lent; /* the panels are someone else's to free */
 };
 
-/* Rows of a stored matrix, cols values each, that form a weight: row r of the weight is stored row
- * first + (r / group) * stride + r % group (group = stride = rows: one run of rows). */
+/* Stored rows, one after another, that form a weight. */
 struct locus_row_source {
     const unsigned char *data; /* the stored matrix */
-    int first, group, stride;
+    int first;                 /* its row that is the weight's row 0 */
     /* OPTIONAL: rows that have been packed won't be read again; called by any thread. */
     void (*drop)(const void *context, const unsigned char *rows, size_t n_bytes);
     const void *context;
@@ -65,29 +49,6 @@ struct locus_row_source {
      * caller's. */
     void *room;
 };
-
-static inline bool locus_is_quantised(enum locus_tensor_type type)
-{
-    return type == LOCUS_Q8_0 || type == LOCUS_Q4_0;
-}
-
-static inline size_t locus_panel_bytes(enum locus_tensor_type type, int cols)
-{
-    size_t n = (size_t)cols;
-    switch (type) {
-    case LOCUS_F32:
-        return n * LOCUS_PANEL * 4;
-    case LOCUS_F16:
-        return n * LOCUS_PANEL * 2;
-    case LOCUS_BF16:
-        return (n + 1) / 2 * LOCUS_PANEL * 4;
-    case LOCUS_Q8_0:
-        return n / LOCUS_BLOCK * sizeof(struct locus_q8_panel);
-    case LOCUS_Q4_0:
-        return n / LOCUS_BLOCK * sizeof(struct locus_q4_panel);
-    }
-    return 0;
-}
 
 static inline int locus_weight_n_panels(const struct locus_weight *weight)
 {
@@ -110,7 +71,8 @@ void locus_weight_row(const struct locus_weight *weight, int row, float *out);
  * added to the weights that they multiply: minus the sum of q, times it. */
 struct locus_activation_block {
     float scale;
-    int32_t minus_8_sums, minus_128_sums, unused;
+    int32_t minus_8_sum, minus_128_sum;
+    int32_t minus_128_first; /* of the first 16 alone */
     int8_t q[LOCUS_BLOCK];
 };
 
@@ -193,11 +155,15 @@ struct locus_mixing {
 
 enum { LOCUS_MIX_KEYS = 64 };
 
-/* Matrix products take (thread, n_threads) and do that thread's share of the outputs; the others
- * do all they are given. */
+/* Panels [first, end) for the activations' rows [row, row_end): a thread's share of a product. */
+struct locus_share {
+    int first, end, row, row_end;
+};
+
 struct locus_kernels {
-    const char *name;
-    void (*matmul)(const struct locus_matmul *op, int thread, int n_threads);
+    const char *name; /* what runs: "avx512+vnni" */
+    /* Products, by the form of the weights. */
+    void (*matmul[LOCUS_N_FORMS])(const struct locus_matmul *op, struct locus_share share);
     /* x[n_cols], a multiple of 32, as blocks. */
     void (*quantize)(struct locus_activation_block *blocks, const float *x, int n_cols);
     /* x[n_cols] rounded by locus_float_to_bfloat, filled up to whole pairs. NULL: BF16 weights
@@ -245,21 +211,32 @@ static inline size_t locus_value_row_bytes(enum locus_cache_format format, int h
 
 /* ---- kernel sets -------------------------------------------------------------------------- */
 
-extern const struct locus_kernels locus_kernels_reference;
-extern const struct locus_kernels locus_kernels_avx2;   /* x86-64 only */
-extern const struct locus_kernels locus_kernels_avx512; /* x86-64 only */
-extern const struct locus_kernels locus_kernels_neon;   /* 64-bit ARM only */
+/* Fills the table with the set of that name, or the best this CPU has for NULL. An unknown name, or
+ * one this CPU can't run, is refused with the names it can. "avx512_bf16" is an older name of
+ * "avx512+vnni+bf16". */
+enum locus_status locus_kernels_init(struct locus_kernels *kernels, const char *name,
+                                     locus_error *error);
 
-/* The avx512 set (x86-64 only), but BF16 weights are multiplied by vdpbf16ps: activations rounded
- * to bfloat16, two columns an instruction. Its bits for BF16 weights are its own, the same at any
- * number of threads and rows. */
-extern const struct locus_kernels locus_kernels_avx512_bf16;
+/* The names of the sets this CPU can run, best first; NULL past the last. */
+const char *locus_kernels_name(int index);
 
-/* The set of that name, or the best this CPU has for NULL. An unknown name, or one this CPU can't
- * run, is refused with the names it can. */
-const struct locus_kernels *locus_kernels_find(const char *name, locus_error *error);
+/* op, by the kernels of its weight's form: that thread's share of the outputs. */
+void locus_multiply(const struct locus_kernels *kernels, const struct locus_matmul *op, int thread,
+                    int n_threads);
 
-/* The sets this CPU can run, best first; NULL past the last. */
-const struct locus_kernels *locus_kernels_at(int index);
+/* The levels that sets are made of. Each writes over those members of the table that it knows a
+ * better way for, and runs only on a CPU that has what it is named after. */
+void locus_kernels_reference(struct locus_kernels *kernels); /* plain C: all members */
+#if defined(__x86_64__)
+void locus_kernels_avx2(struct locus_kernels *kernels);        /* all, with FMA and F16C */
+void locus_kernels_avx512(struct locus_kernels *kernels);      /* all, with F, BW, DQ and VL */
+void locus_kernels_avx512_vnni(struct locus_kernels *kernels); /* blocks, by vpdpbusd */
+/* BF16 by vdpbf16ps: activations rounded to bfloat16, two columns an instruction. Its bits are its
+ * own, the same at any number of threads and rows. */
+void locus_kernels_avx512_bf16(struct locus_kernels *kernels);
+#elif defined(__aarch64__)
+void locus_kernels_neon(struct locus_kernels *kernels);     /* all */
+void locus_kernels_neon_dot(struct locus_kernels *kernels); /* blocks, by sdot */
+#endif
 
 #endif

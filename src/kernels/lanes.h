@@ -16,11 +16,14 @@ INLINE void quantize(struct locus_activation_block *blocks, const float *x, int 
     for (int b = 0; b < n_cols / LOCUS_BLOCK; b++) {
         struct locus_activation_block *block = &blocks[b];
         block->scale = locus_quantize_block(block->q, x + (size_t)b * LOCUS_BLOCK);
-        int32_t sum = 0;
-        for (int i = 0; i < LOCUS_BLOCK; i++)
-            sum += block->q[i];
-        block->minus_8_sums = -8 * sum;
-        block->minus_128_sums = -128 * sum;
+        int32_t first = 0, second = 0;
+        for (int i = 0; i < LOCUS_BLOCK / 2; i++) {
+            first += block->q[i];
+            second += block->q[i + LOCUS_BLOCK / 2];
+        }
+        block->minus_8_sum = -8 * (first + second);
+        block->minus_128_sum = -128 * (first + second);
+        block->minus_128_first = -128 * first;
     }
 }
 
@@ -196,11 +199,23 @@ static float sum_exp(const float *x, int n, float *max)
     return tree_sum(sums);
 }
 
-/* Members of a set's table that are functions of the same names in every set's file: those above,
- * and those that attention.h and reference.c define. */
-#define LANE_KERNELS                                                                               \
-    .from_halves = from_halves, .norm = norm, .activate = activate,                                \
-    .scale_and_cap = scale_and_cap, .scores = scores, .mix = mix, .sum_exp = sum_exp,              \
-    .finish = finish
+/* ---- the table ---------------------------------------------------------------------------- */
+
+/* Defined by attention.h and, in plain C, by reference.c. */
+static void from_halves(float *out, const uint16_t *halves, int n);
+static void scores(const struct locus_scores *op);
+static void mix(const struct locus_mixing *op);
+
+INLINE void set_lanes(struct locus_kernels *kernels)
+{
+    kernels->from_halves = from_halves;
+    kernels->norm = norm;
+    kernels->activate = activate;
+    kernels->scale_and_cap = scale_and_cap;
+    kernels->scores = scores;
+    kernels->mix = mix;
+    kernels->sum_exp = sum_exp;
+    kernels->finish = finish;
+}
 
 #endif

@@ -1,22 +1,24 @@
-/* NEON with dotprod: products of quantised weights by sdot, which adds four products of bytes to a
- * 32-bit sum, exactly. See chains.h. */
+/* NEON with dotprod: products of blocks by sdot, which adds four products of bytes to a 32-bit sum,
+ * exactly. See accumulate.h. */
 #if defined(__aarch64__)
-#include "kernels/neon.h"
 #include "kernels/simd_neon.h"
 
-INLINE ivec quants_dot(enum locus_tensor_type type, ivec dots, ivec w, const int8_t *q)
+INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *q)
 {
-    (void)type;
+    (void)form;
     return vdotq_s32(dots, vreinterpretq_s8_s32(w), four_activations(q));
 }
 
-#include "kernels/chains.h"
+#include "kernels/accumulate.h"
 
-void locus_neon_dot_matmul(const struct locus_matmul *op, struct locus_share share)
+static void matmul(const struct locus_matmul *op, struct locus_share share)
 {
-    if (op->weight->type == LOCUS_Q8_0)
-        matmul_panels(LOCUS_Q8_0, op, share);
-    else
-        matmul_panels(LOCUS_Q4_0, op, share);
+    matmul_any(op, share);
+}
+
+void locus_kernels_neon_dot(struct locus_kernels *kernels)
+{
+    for (int form = 0; form < LOCUS_N_FORMS; form++)
+        if (locus_forms[form].n_scales) kernels->matmul[form] = matmul;
 }
 #endif

@@ -17,42 +17,21 @@ struct packing {
     int next_group; /* the first that no thread has taken */
 };
 
+/* ---- floats ------------------------------------------------------------------------------- */
+
 /* Columns from `first` on of one row. */
-static void pack_lane(const struct locus_weight *weight, void *panel, int lane, const void *row,
-                      size_t first)
+static void pack_lane(struct locus_traits form, void *panel, int lane, const void *row,
+                      size_t first, size_t cols)
 {
-    const size_t cols = (size_t)weight->cols;
-    if (weight->type == LOCUS_F32) {
-        float *out = panel;
-        const float *in = row;
-        for (size_t c = first; c < cols; c++)
-            out[c * LOCUS_PANEL + (size_t)lane] = in[c];
-    } else if (weight->type == LOCUS_F16) {
-        uint16_t *out = panel;
-        const uint16_t *in = row;
-        for (size_t c = first; c < cols; c++)
-            out[c * LOCUS_PANEL + (size_t)lane] = in[c];
-    } else if (weight->type == LOCUS_BF16) {
-        uint16_t *out = panel;
-        const uint16_t *in = row;
-        for (size_t c = first; c < cols; c++)
-            out[(c / 2 * LOCUS_PANEL + (size_t)lane) * 2 + c % 2] = in[c];
-    } else if (weight->type == LOCUS_Q8_0) {
-        struct locus_q8_panel *out = panel;
-        const struct locus_q8_0 *in = row;
-        for (size_t b = first / LOCUS_BLOCK; b < cols / LOCUS_BLOCK; b++) {
-            out[b].scale[lane] = in[b].scale;
-            for (int c = 0; c < LOCUS_BLOCK; c++)
-                out[b].q[c / 4][lane][c % 4] = in[b].q[c];
-        }
-    } else {
-        struct locus_q4_panel *out = panel;
-        const struct locus_q4_0 *in = row;
-        for (size_t b = first / LOCUS_BLOCK; b < cols / LOCUS_BLOCK; b++) {
-            out[b].scale[lane] = in[b].scale;
-            for (int c = 0; c < LOCUS_BLOCK / 2; c++)
-                out[b].q[c / 4][lane][c % 4] = in[b].q[c];
-        }
+    const size_t columns = (size_t)form.columns;
+    const float *floats = row;
+    const uint16_t *halves = row;
+    for (size_t c = first; c < cols; c++) {
+        const size_t at = (c / columns * LOCUS_PANEL + (size_t)lane) * columns + c % columns;
+        if (form.bits == 32)
+            ((float *)panel)[at] = floats[c];
+        else
+            ((uint16_t *)panel)[at] = halves[c];
     }
 }
 
@@ -85,63 +64,87 @@ static size_t pack_words(uint16_t *out, const unsigned char *const rows[LOCUS_PA
     return n / 8 * 8;
 }
 
-/* A panel of 32 rows; returns the columns packed, the first ones. */
-static size_t pack_columns(const struct locus_weight *weight, void *panel,
-                           const unsigned char *const rows[LOCUS_PANEL])
+/* n_rows of a panel; whole panels but for their last columns by squares, the rest a lane at a time.
+ */
+static void pack_floats(struct locus_traits form, void *panel,
+                        const unsigned char *const rows[LOCUS_PANEL], int n_rows, size_t cols)
 {
-    const size_t cols = (size_t)weight->cols;
+    size_t done = 0;
+    if (n_rows == LOCUS_PANEL && form.bits * form.columns == 32)
+        done = pack_dwords(panel, rows, cols / (size_t)form.columns) * (size_t)form.columns;
+    else if (n_rows == LOCUS_PANEL)
+        done = pack_words(panel, rows, cols);
+    for (int lane = 0; lane < n_rows; lane++)
+        pack_lane(form, panel, lane, rows[lane], done, cols);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------- */
+
+/* What was read of 32 columns of n_rows rows; lanes past them stay as they are, zero. */
+static void pack_block(struct locus_traits form, char *block,
+                       const struct locus_levels levels[LOCUS_PANEL], int n_rows)
+{
+    float *mins = (float *)(void *)(block + locus_block_mins(form));
+    uint8_t nibbles[LOCUS_PANEL][LOCUS_BLOCK / 2] = {{0}};
     const unsigned char *at[LOCUS_PANEL];
-    struct locus_q8_panel *q8 = panel;
-    struct locus_q4_panel *q4 = panel;
-    switch (weight->type) {
-    case LOCUS_F32:
-        return pack_dwords(panel, rows, cols);
-    case LOCUS_F16:
-        return pack_words(panel, rows, cols);
-    case LOCUS_BF16:
-        return 2 * pack_dwords(panel, rows, cols / 2);
-    case LOCUS_Q8_0:
-    case LOCUS_Q4_0:
-        break;
+    for (int r = 0; r < LOCUS_PANEL; r++)
+        at[r] = form.bits == 4 ? nibbles[r] : (const unsigned char *)levels[r].q;
+    for (int r = 0; r < n_rows; r++) {
+        for (int s = 0; s < form.n_scales; s++)
+            if (form.scale_bytes == 2)
+                ((uint16_t *)(void *)block)[s * LOCUS_PANEL + r] =
+                    locus_float_to_half(levels[r].scale[s]);
+            else
+                ((float *)(void *)block)[s * LOCUS_PANEL + r] = levels[r].scale[s];
+        if (form.mins) mins[r] = levels[r].min;
+        if (form.bits == 4)
+            for (int i = 0; i < LOCUS_BLOCK / 2; i++)
+                nibbles[r][i] = (uint8_t)((levels[r].q[i] + form.offset) |
+                                          (levels[r].q[i + LOCUS_BLOCK / 2] + form.offset) << 4);
     }
-    const bool is_q8 = weight->type == LOCUS_Q8_0;
-    const size_t block_bytes = is_q8 ? sizeof(struct locus_q8_0) : sizeof(struct locus_q4_0);
-    for (size_t b = 0; b < cols / LOCUS_BLOCK; b++) {
-        uint16_t *scale = is_q8 ? q8[b].scale : q4[b].scale;
-        for (int r = 0; r < LOCUS_PANEL; r++) {
-            memcpy(&scale[r], rows[r] + b * block_bytes, sizeof *scale);
-            at[r] = rows[r] + b * block_bytes + sizeof *scale;
-        }
-        if (is_q8)
-            locus_transpose_dwords((uint32_t *)(void *)q8[b].q, at, LOCUS_PANEL, LOCUS_BLOCK / 4);
-        else
-            locus_transpose_dwords((uint32_t *)(void *)q4[b].q, at, LOCUS_PANEL, LOCUS_BLOCK / 8);
+    locus_transpose_dwords((uint32_t *)(void *)(block + locus_block_levels(form)), at, LOCUS_PANEL,
+                           (size_t)form.bits);
+}
+
+static void pack_blocks(const struct locus_weight_type *type, char *panel,
+                        const unsigned char *const rows[LOCUS_PANEL], int n_rows, size_t cols)
+{
+    const struct locus_traits form = locus_forms[type->form];
+    struct locus_levels levels[LOCUS_PANEL] = {0};
+    for (size_t b = 0; b < cols / LOCUS_BLOCK; b++, panel += locus_block_bytes(form)) {
+        for (int r = 0; r < n_rows; r++)
+            type->read(&levels[r], rows[r], b);
+        pack_block(form, panel, levels, n_rows);
     }
-    return cols;
+}
+
+/* ---- panels ------------------------------------------------------------------------------- */
+
+static size_t panel_bytes_of(const struct locus_weight *weight)
+{
+    return locus_panel_bytes(locus_traits_of(weight->type), weight->cols);
 }
 
 static const unsigned char *stored_row(const struct packing *packing, int row)
 {
-    const struct locus_row_source *source = &packing->source;
-    size_t stored = (size_t)source->first + (size_t)(row / source->group) * (size_t)source->stride +
-                    (size_t)(row % source->group);
-    return source->data + stored * stored_row_bytes(packing->weight);
+    const size_t stored = (size_t)packing->source.first + (size_t)row;
+    return packing->source.data + stored * stored_row_bytes(packing->weight);
 }
 
-/* The last panel, and the last columns of one, go a lane at a time. */
 static void pack_panel(const struct packing *packing, int p)
 {
     const struct locus_weight *weight = packing->weight;
-    unsigned char *panel =
-        (unsigned char *)weight->panels + (size_t)p * locus_panel_bytes(weight->type, weight->cols);
+    const struct locus_weight_type *type = locus_weight_type(weight->type);
+    char *panel = (char *)weight->panels + (size_t)p * panel_bytes_of(weight);
     const unsigned char *rows[LOCUS_PANEL];
     const int first = p * LOCUS_PANEL, left = weight->rows - first;
     const int n_rows = left < LOCUS_PANEL ? left : LOCUS_PANEL;
     for (int r = 0; r < n_rows; r++)
         rows[r] = stored_row(packing, first + r);
-    const size_t done = n_rows == LOCUS_PANEL ? pack_columns(weight, panel, rows) : 0;
-    for (int lane = 0; lane < n_rows; lane++)
-        pack_lane(weight, panel, lane, rows[lane], done);
+    if (type->read)
+        pack_blocks(type, panel, rows, n_rows, (size_t)weight->cols);
+    else
+        pack_floats(locus_forms[type->form], panel, rows, n_rows, (size_t)weight->cols);
 }
 
 /* Panels are taken in groups by whoever is free; the pages of a group's rows are dropped at once,
@@ -164,7 +167,7 @@ static void pack_groups(void *context, int thread, int n_threads)
         const int rows_end = stop < n_panels ? stop * LOCUS_PANEL : weight->rows;
         for (int p = start; p < stop; p++)
             pack_panel(packing, p);
-        if (source->drop && source->group >= weight->rows)
+        if (source->drop)
             source->drop(source->context, stored_row(packing, rows),
                          (size_t)(rows_end - rows) * stored_bytes);
     }
@@ -178,7 +181,7 @@ enum locus_status locus_weight_pack(struct locus_weight *weight, enum locus_tens
         .type = type, .rows = rows, .cols = cols, .panels = source.room, .lent = source.room};
     if (!source.room) {
         weight->panels = locus_aligned_zalloc((size_t)locus_weight_n_panels(weight),
-                                              locus_panel_bytes(type, cols));
+                                              panel_bytes_of(weight));
         if (!weight->panels) return locus_fail_memory(error, locus_weight_bytes(weight));
         locus_aligned_huge(weight->panels, locus_weight_bytes(weight));
     }
@@ -194,41 +197,55 @@ void locus_weight_free(struct locus_weight *weight)
 
 size_t locus_weight_bytes(const struct locus_weight *weight)
 {
-    return (size_t)locus_weight_n_panels(weight) * locus_panel_bytes(weight->type, weight->cols);
+    return (size_t)locus_weight_n_panels(weight) * panel_bytes_of(weight);
+}
+
+/* One row's 32 columns of a block, as they were read. */
+static void unpack_levels(struct locus_levels *levels, struct locus_traits form, const char *block,
+                          int lane)
+{
+    const float *floats = (const float *)(const void *)block;
+    const uint16_t *halves = (const uint16_t *)(const void *)block;
+    const float *mins = (const float *)(const void *)(block + locus_block_mins(form));
+    const uint8_t *stored = (const uint8_t *)(block + locus_block_levels(form));
+    for (int s = 0; s < 2; s++) {
+        const int at = (form.n_scales == 2 ? s * LOCUS_PANEL : 0) + lane;
+        levels->scale[s] = form.scale_bytes == 2 ? locus_half_to_float(halves[at]) : floats[at];
+    }
+    if (form.mins) levels->min = mins[lane];
+    for (int c = 0; c < LOCUS_BLOCK; c++) {
+        const int i = form.bits == 4 ? c % (LOCUS_BLOCK / 2) : c;
+        int level = stored[(i / 4 * LOCUS_PANEL + lane) * 4 + i % 4];
+        if (form.bits == 4) level = c < LOCUS_BLOCK / 2 ? level & 15 : level >> 4;
+        levels->q[c] = (int8_t)(level - form.offset);
+    }
+}
+
+/* Column c of a lane of floats. */
+static float unpack_float(enum locus_form form, const void *panel, int lane, size_t c)
+{
+    const size_t columns = (size_t)locus_forms[form].columns;
+    const size_t at = (c / columns * LOCUS_PANEL + (size_t)lane) * columns + c % columns;
+    const uint16_t *halves = panel;
+    if (form == LOCUS_FORM_F32) return ((const float *)panel)[at];
+    return form == LOCUS_FORM_F16 ? locus_half_to_float(halves[at])
+                                  : locus_bfloat_to_float(halves[at]);
 }
 
 void locus_weight_row(const struct locus_weight *weight, int row, float *out)
 {
+    const struct locus_weight_type *type = locus_weight_type(weight->type);
+    const struct locus_traits form = locus_forms[type->form];
     const int lane = row % LOCUS_PANEL;
-    const void *panel = (const unsigned char *)weight->panels +
-                        (size_t)(row / LOCUS_PANEL) * locus_panel_bytes(weight->type, weight->cols);
-    const float *floats = panel;
-    const uint16_t *halves = panel;
-    const struct locus_q8_panel *q8 = panel;
-    const struct locus_q4_panel *q4 = panel;
-    for (int c = 0; c < weight->cols; c++) {
-        size_t at = (size_t)c * LOCUS_PANEL + (size_t)lane;
-        int b = c / LOCUS_BLOCK, j = c % LOCUS_BLOCK;
-        switch (weight->type) {
-        case LOCUS_F32:
-            out[c] = floats[at];
-            break;
-        case LOCUS_F16:
-            out[c] = locus_half_to_float(halves[at]);
-            break;
-        case LOCUS_BF16:
-            out[c] = locus_bfloat_to_float(
-                halves[(size_t)(c / 2 * LOCUS_PANEL + lane) * 2 + (size_t)(c % 2)]);
-            break;
-        case LOCUS_Q8_0:
-            out[c] = locus_half_to_float(q8[b].scale[lane]) * (float)q8[b].q[j / 4][lane][j % 4];
-            break;
-        case LOCUS_Q4_0: {
-            int byte = q4[b].q[j % 16 / 4][lane][j % 4];
-            out[c] = locus_half_to_float(q4[b].scale[lane]) *
-                     (float)((j < 16 ? byte & 15 : byte >> 4) - 8);
-            break;
+    const char *panel =
+        (const char *)weight->panels + (size_t)(row / LOCUS_PANEL) * panel_bytes_of(weight);
+    struct locus_levels levels;
+    if (!type->read)
+        for (size_t c = 0; c < (size_t)weight->cols; c++)
+            out[c] = unpack_float(type->form, panel, lane, c);
+    else
+        for (int c = 0; c < weight->cols; c += LOCUS_BLOCK, panel += locus_block_bytes(form)) {
+            unpack_levels(&levels, form, panel, lane);
+            locus_levels_to_floats(out + c, &levels, form);
         }
-        }
-    }
 }

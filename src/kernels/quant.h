@@ -72,25 +72,14 @@ static inline uint16_t locus_float_to_bfloat(float value)
     return (uint16_t)(is_nan ? bits >> 16 | 0x40u : rounded);
 }
 
-/* The blocks of a GGUF file, along a row. */
-struct locus_q8_0 {
-    uint16_t scale; /* half */
-    int8_t q[LOCUS_BLOCK];
-};
-
-struct locus_q4_0 {
-    uint16_t scale;             /* half */
-    uint8_t q[LOCUS_BLOCK / 2]; /* low nibble: value j, high: value j + 16; both plus 8 */
-};
-
 /* One stored row of n_values (a multiple of the type's block) as floats. */
 void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type type,
                           size_t n_values);
 
-/* The reverse: finite floats rounded to a stored row, to nearest, ties to even. Scales of blocks
- * are searched for the least squared error. A value past the range of halves becomes infinite in
- * F16; a block that has no scale (an infinity or a NaN is in it, or a value out of reach of every
- * half) becomes NaN as a whole. Callers refuse both before. */
+/* The reverse, for a type that can be written (weight_type.h): finite floats rounded to a stored
+ * row, to nearest, ties to even. Scales of blocks are searched for the least squared error. A value
+ * past the range of halves becomes infinite in F16; a block that has no scale (an infinity or a NaN
+ * is in it, or a value out of reach of every half) becomes NaN as a whole. Callers refuse both. */
 void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, size_t n_values);
 
 /* 32 activations by one exact rule: with m the largest magnitude, the scale is m / 127 and q = x *

@@ -25,16 +25,14 @@ INLINE __m128i largest_of_each(const __m512i a[BLOCKS])
     return _mm_max_epi32(_mm256_castsi256_si128(d), _mm256_extracti128_si256(d, 1));
 }
 
-/* Lane i of 4: the sum of the 8 lanes of a[i]. */
-INLINE __m128i sum_of_each(const __m256i a[BLOCKS])
+/* Lane i of 4: the sum of the first 4 lanes of a[i], and of the other 4. */
+INLINE __m256i sums_of_each(const __m256i a[BLOCKS])
 {
     __m256i b[2];
     for (int i = 0; i < 2; i++)
         b[i] = _mm256_add_epi32(_mm256_unpacklo_epi32(a[i], a[i + 2]),
                                 _mm256_unpackhi_epi32(a[i], a[i + 2]));
-    __m256i c =
-        _mm256_add_epi32(_mm256_unpacklo_epi32(b[0], b[1]), _mm256_unpackhi_epi32(b[0], b[1]));
-    return _mm_add_epi32(_mm256_castsi256_si128(c), _mm256_extracti128_si256(c, 1));
+    return _mm256_add_epi32(_mm256_unpacklo_epi32(b[0], b[1]), _mm256_unpackhi_epi32(b[0], b[1]));
 }
 
 /* The low bytes of x times `inverse`, rounded to integers. */
@@ -62,7 +60,7 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
         _mm_cmplt_epi32_mask(_mm_castps_si128(inverses), infinity) != 15)
         return false;
     float inverse[BLOCKS], scale[BLOCKS];
-    int32_t sum[BLOCKS];
+    int32_t sums[2][BLOCKS]; /* of 16 values each */
     __m256i fours[BLOCKS];
     _mm_storeu_ps(inverse, inverses);
     _mm_storeu_ps(scale, _mm_div_ps(_mm_castsi128_ps(bits), full));
@@ -74,11 +72,12 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
         fours[i] =
             _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), q), _mm256_set1_epi16(1));
     }
-    _mm_storeu_si128((__m128i *)(void *)sum, sum_of_each(fours));
+    _mm256_storeu_si256((__m256i *)(void *)sums, sums_of_each(fours));
     for (int i = 0; i < BLOCKS; i++) {
         blocks[i].scale = scale[i];
-        blocks[i].minus_8_sums = -8 * sum[i];
-        blocks[i].minus_128_sums = -128 * sum[i];
+        blocks[i].minus_8_sum = -8 * (sums[0][i] + sums[1][i]);
+        blocks[i].minus_128_sum = -128 * (sums[0][i] + sums[1][i]);
+        blocks[i].minus_128_first = -128 * sums[0][i];
     }
     return true;
 }

@@ -4,128 +4,144 @@
 
 enum { TILE = 4 }; /* rows of activations that share a pass over a panel */
 
-/* One result: the chain, plus bias, stored or added to what is there. */
-INLINE void store(const struct locus_matmul *op, int i, int row, float chain)
+/* One result: the sum, plus bias, stored or added to what is there. */
+INLINE void store(const struct locus_matmul *op, int i, int row, float acc)
 {
     float *out = op->out + (size_t)i * (size_t)op->weight->rows + row;
-    float result = op->bias ? chain + op->bias[row] : chain;
+    float result = op->bias ? acc + op->bias[row] : acc;
     *out = op->add ? *out + result : result;
 }
 
 /* The 32 weights of one column of a panel as floats. */
-INLINE void load_lanes(float *w, const void *panel, size_t column, enum locus_tensor_type type)
+INLINE void load_lanes(float *w, const void *panel, size_t column, enum locus_form form)
 {
     const float *floats = (const float *)panel + column * LOCUS_PANEL;
     const uint16_t *halves = (const uint16_t *)panel + column * LOCUS_PANEL;
     const uint16_t *pairs = (const uint16_t *)panel + column / 2 * LOCUS_PANEL * 2 + column % 2;
     for (int r = 0; r < LOCUS_PANEL; r++) {
-        if (type == LOCUS_F32) w[r] = floats[r];
-        if (type == LOCUS_F16) w[r] = locus_half_to_float(halves[r]);
-        if (type == LOCUS_BF16) w[r] = locus_bfloat_to_float(pairs[2 * r]);
+        if (form == LOCUS_FORM_F32) w[r] = floats[r];
+        if (form == LOCUS_FORM_F16) w[r] = locus_half_to_float(halves[r]);
+        if (form == LOCUS_FORM_BF16) w[r] = locus_bfloat_to_float(pairs[2 * r]);
     }
 }
 
 /* n_tile rows of activations, from row i on, times one panel of floats or halves. */
 INLINE void panel_floats(const struct locus_matmul *op, const void *panel, int p, int i, int n_tile,
-                         enum locus_tensor_type type)
+                         enum locus_form form)
 {
     const size_t cols = (size_t)op->weight->cols;
     const float *restrict x = op->in.x + (size_t)i * cols;
-    float chain[TILE][LOCUS_PANEL] = {{0}};
+    float acc[TILE][LOCUS_PANEL] = {{0}};
     for (size_t c = 0; c < cols; c++) {
         float w[LOCUS_PANEL];
-        load_lanes(w, panel, c, type);
+        load_lanes(w, panel, c, form);
         for (int t = 0; t < n_tile; t++)
             for (int r = 0; r < LOCUS_PANEL; r++)
-                chain[t][r] = fmaf(x[(size_t)t * cols + c], w[r], chain[t][r]);
+                acc[t][r] = fmaf(x[(size_t)t * cols + c], w[r], acc[t][r]);
     }
     for (int t = 0; t < n_tile; t++)
         for (int r = 0; r < LOCUS_PANEL && p * LOCUS_PANEL + r < op->weight->rows; r++)
-            store(op, i + t, p * LOCUS_PANEL + r, chain[t][r]);
+            store(op, i + t, p * LOCUS_PANEL + r, acc[t][r]);
 }
 
-INLINE void matmul_floats(const struct locus_matmul *op, enum locus_tensor_type type,
+INLINE void matmul_floats(const struct locus_matmul *op, enum locus_form form,
                           struct locus_share share)
 {
-    size_t panel_bytes = locus_panel_bytes(type, op->weight->cols);
+    size_t panel_bytes = locus_panel_bytes(locus_forms[form], op->weight->cols);
     for (int p = share.first; p < share.end; p++) {
         const void *panel = (const char *)op->weight->panels + (size_t)p * panel_bytes;
         int i = share.row;
         for (; i + TILE <= share.row_end; i += TILE)
-            panel_floats(op, panel, p, i, TILE, type);
+            panel_floats(op, panel, p, i, TILE, form);
         for (; i < share.row_end; i++)
-            panel_floats(op, panel, p, i, 1, type);
+            panel_floats(op, panel, p, i, 1, form);
     }
 }
 
-/* Integer dots of 32 columns of 32 rows with one block of activations: exact in any order. */
-INLINE void dots_q8(int32_t *dots, const struct locus_q8_panel *block, const int8_t *q)
+/* Integer dots of columns [first, end) of a block with those of the activations q: exact in any
+ * order. */
+INLINE void add_dots(int32_t *dots, struct locus_traits form, const uint8_t *levels,
+                     const int8_t *q, int first, int end)
 {
-    for (int r = 0; r < LOCUS_PANEL; r++)
-        dots[r] = 0;
-    for (int c = 0; c < LOCUS_BLOCK; c++)
-        for (int r = 0; r < LOCUS_PANEL; r++)
-            dots[r] += block->q[c / 4][r][c % 4] * q[c];
-}
-
-INLINE void dots_q4(int32_t *dots, const struct locus_q4_panel *block, const int8_t *q)
-{
-    for (int r = 0; r < LOCUS_PANEL; r++)
-        dots[r] = 0;
-    for (int c = 0; c < LOCUS_BLOCK / 2; c++)
+    for (int c = first; c < end; c++)
         for (int r = 0; r < LOCUS_PANEL; r++) {
-            int byte = block->q[c / 4][r][c % 4];
-            dots[r] += ((byte & 15) - 8) * q[c] + ((byte >> 4) - 8) * q[c + LOCUS_BLOCK / 2];
+            const int at = form.bits == 4 ? c % (LOCUS_BLOCK / 2) : c;
+            int level = levels[(at / 4 * LOCUS_PANEL + r) * 4 + at % 4];
+            if (form.bits == 4) level = c < LOCUS_BLOCK / 2 ? level & 15 : level >> 4;
+            if (form.negative) level = (int8_t)level;
+            dots[r] += (level - form.offset) * q[c];
         }
 }
 
-/* A chain has one multiply-add a block: dot times (scale of the weights x that of activations). */
-INLINE void matmul_quants(const struct locus_matmul *op, enum locus_tensor_type type,
+/* One block into the sums of 32 outputs: a multiply-add for each scale, dot times (scale of the
+ * weights x that of activations), and one for the mins, times the sum of the activations. */
+INLINE void add_block(float *acc, struct locus_traits form, const char *block,
+                      const struct locus_activation_block *in)
+{
+    const float *mins = (const float *)(const void *)(block + locus_block_mins(form));
+    const uint8_t *levels = (const uint8_t *)(block + locus_block_levels(form));
+    for (int s = 0; s < form.n_scales; s++) {
+        const int n = LOCUS_BLOCK / form.n_scales;
+        const float *floats = (const float *)(const void *)block + s * LOCUS_PANEL;
+        const uint16_t *halves = (const uint16_t *)(const void *)block + s * LOCUS_PANEL;
+        int32_t dots[LOCUS_PANEL] = {0};
+        add_dots(dots, form, levels, in->q, s * n, (s + 1) * n);
+        for (int r = 0; r < LOCUS_PANEL; r++) {
+            float scale = form.scale_bytes == 2 ? locus_half_to_float(halves[r]) : floats[r];
+            acc[r] = fmaf((float)dots[r], scale * in->scale, acc[r]);
+        }
+    }
+    if (form.mins)
+        for (int r = 0; r < LOCUS_PANEL; r++)
+            acc[r] = fmaf((float)(in->minus_128_sum / -128), mins[r] * in->scale, acc[r]);
+}
+
+INLINE void matmul_blocks(const struct locus_matmul *op, enum locus_form which,
                           struct locus_share share)
 {
-    const size_t blocks = (size_t)op->weight->cols / LOCUS_BLOCK;
-    const struct locus_q8_panel *q8 = op->weight->panels;
-    const struct locus_q4_panel *q4 = op->weight->panels;
+    const struct locus_traits form = locus_forms[which];
+    const size_t n_blocks = (size_t)op->weight->cols / LOCUS_BLOCK;
     for (int p = share.first; p < share.end; p++)
         for (int i = share.row; i < share.row_end; i++) {
-            float chain[LOCUS_PANEL] = {0};
-            for (size_t b = 0; b < blocks; b++) {
-                size_t at = (size_t)p * blocks + b;
-                const struct locus_activation_block *in = &op->in.blocks[(size_t)i * blocks + b];
-                const uint16_t *scales = type == LOCUS_Q8_0 ? q8[at].scale : q4[at].scale;
-                int32_t dots[LOCUS_PANEL];
-                if (type == LOCUS_Q8_0)
-                    dots_q8(dots, &q8[at], in->q);
-                else
-                    dots_q4(dots, &q4[at], in->q);
-                for (int r = 0; r < LOCUS_PANEL; r++)
-                    chain[r] =
-                        fmaf((float)dots[r], locus_half_to_float(scales[r]) * in->scale, chain[r]);
-            }
-            int row = p * LOCUS_PANEL;
+            const char *block = (const char *)op->weight->panels +
+                                (size_t)p * locus_panel_bytes(form, op->weight->cols);
+            float acc[LOCUS_PANEL] = {0};
+            for (size_t b = 0; b < n_blocks; b++, block += locus_block_bytes(form))
+                add_block(acc, form, block, &op->in.blocks[(size_t)i * n_blocks + b]);
+            const int row = p * LOCUS_PANEL;
             for (int r = 0; r < LOCUS_PANEL && row + r < op->weight->rows; r++)
-                store(op, i, row + r, chain[r]);
+                store(op, i, row + r, acc[r]);
         }
 }
 
-static void matmul(const struct locus_matmul *op, int thread, int n_threads)
+static void matmul(const struct locus_matmul *op, struct locus_share share)
 {
-    const struct locus_share share = locus_share_of(op, thread, n_threads);
-    switch (op->weight->type) {
-    case LOCUS_F32:
-        matmul_floats(op, LOCUS_F32, share);
+    switch (locus_weight_type(op->weight->type)->form) {
+    case LOCUS_FORM_F32:
+        matmul_floats(op, LOCUS_FORM_F32, share);
         break;
-    case LOCUS_F16:
-        matmul_floats(op, LOCUS_F16, share);
+    case LOCUS_FORM_F16:
+        matmul_floats(op, LOCUS_FORM_F16, share);
         break;
-    case LOCUS_BF16:
-        matmul_floats(op, LOCUS_BF16, share);
+    case LOCUS_FORM_BF16:
+        matmul_floats(op, LOCUS_FORM_BF16, share);
         break;
-    case LOCUS_Q8_0:
-        matmul_quants(op, LOCUS_Q8_0, share);
+    case LOCUS_FORM_Q8:
+        matmul_blocks(op, LOCUS_FORM_Q8, share);
         break;
-    case LOCUS_Q4_0:
-        matmul_quants(op, LOCUS_Q4_0, share);
+    case LOCUS_FORM_Q4:
+        matmul_blocks(op, LOCUS_FORM_Q4, share);
+        break;
+    case LOCUS_FORM_Q8_MIN:
+        matmul_blocks(op, LOCUS_FORM_Q8_MIN, share);
+        break;
+    case LOCUS_FORM_Q4_MIN:
+        matmul_blocks(op, LOCUS_FORM_Q4_MIN, share);
+        break;
+    case LOCUS_FORM_Q8_TWO:
+        matmul_blocks(op, LOCUS_FORM_Q8_TWO, share);
+        break;
+    case LOCUS_N_FORMS:
         break;
     }
 }
@@ -161,22 +177,22 @@ static void scores(const struct locus_scores *op)
         for (int p = 0; p < op->n_panels; p++) {
             const float *q = op->q + (size_t)i * (size_t)op->head_dim;
             float *out = op->out + (size_t)i * op->stride + (size_t)p * LOCUS_KEY_PANEL;
-            float chain[LOCUS_KEY_PANEL] = {0};
+            float acc[LOCUS_KEY_PANEL] = {0};
             for (int d = 0; d < op->head_dim; d++) {
                 float k[LOCUS_KEY_PANEL];
                 load_keys(k, (const char *)op->keys + (size_t)p * panel_bytes, op->head_dim, d,
                           op->format);
                 for (int j = 0; j < LOCUS_KEY_PANEL; j++)
-                    chain[j] = fmaf(q[d], k[j], chain[j]);
+                    acc[j] = fmaf(q[d], k[j], acc[j]);
             }
             for (int j = 0; j < LOCUS_KEY_PANEL; j++)
-                out[j] = chain[j] * op->scale;
+                out[j] = acc[j] * op->scale;
         }
 }
 
 /* The running softmax of one row (Milakov and Gimelshein, 2018): scores become weights. A block
  * that raises the maximum scales what was gathered before it by e^(old - new). */
-static void soften(const struct locus_mixing *op, int row)
+static void softmax_row(const struct locus_mixing *op, int row)
 {
     struct locus_softmax *softmax = &op->softmax[row];
     float *scores = op->scores + (size_t)row * op->stride;
@@ -202,15 +218,15 @@ static void soften(const struct locus_mixing *op, int row)
 static void mix(const struct locus_mixing *op)
 {
     for (int row = 0; row < op->n_rows; row++) {
-        soften(op, row);
+        softmax_row(op, row);
         mix_values(op->format, op, row, 0, op->first[row], op->end[row]);
     }
 }
 
-const struct locus_kernels locus_kernels_reference = {
-    .name = "reference",
-    .matmul = matmul,
-    .quantize = quantize,
-    .to_halves = to_halves,
-    LANE_KERNELS,
-};
+void locus_kernels_reference(struct locus_kernels *kernels)
+{
+    *kernels = (struct locus_kernels){.quantize = quantize, .to_halves = to_halves};
+    for (int form = 0; form < LOCUS_N_FORMS; form++)
+        kernels->matmul[form] = matmul;
+    set_lanes(kernels);
+}

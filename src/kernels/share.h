@@ -7,11 +7,6 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Panels [first, end) for the activations' rows [row, row_end). */
-struct locus_share {
-    int first, end, row, row_end;
-};
-
 /* Panels are dealt out whole. Where they are too few to go round evenly, the rows are dealt out
  * instead: each thread then reads all the weights, which many rows pay for. */
 static inline struct locus_share locus_share_of(const struct locus_matmul *op, int thread,

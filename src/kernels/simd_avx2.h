@@ -98,32 +98,32 @@ INLINE vec vec_of_bfloats(const uint16_t *pairs, int which)
 
 /* ---- integer dots of four columns --------------------------------------------------------- */
 
-/* Bytes of four columns, a row a lane, from `lane` on: Q8_0 signed, Q4_0 0 to 15 (8 too many). */
-INLINE ivec quants_load(enum locus_tensor_type type, const void *block, int group, int lane)
+/* Bytes of four columns, a row a lane, from `lane` on. */
+INLINE ivec levels_load(struct locus_traits form, const char *levels, int group, int lane)
 {
-    const struct locus_q8_panel *q8 = block;
-    const struct locus_q4_panel *q4 = block;
-    if (type == LOCUS_Q8_0)
-        return _mm256_loadu_si256((const __m256i *)(const void *)q8->q[group][lane]);
-    __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)q4->q[group % 4][lane]);
-    if (group >= 4) both = _mm256_srli_epi16(both, 4);
-    return _mm256_and_si256(both, _mm256_set1_epi8(15));
+    const int at = form.bits == 4 ? group % 4 : group;
+    ivec bytes =
+        _mm256_loadu_si256((const __m256i *)(const void *)(levels + (at * LOCUS_PANEL + lane) * 4));
+    if (form.bits == 8) return bytes;
+    if (group >= 4) bytes = _mm256_srli_epi16(bytes, 4);
+    return _mm256_and_si256(bytes, _mm256_set1_epi8(15));
 }
 
-/* What a block's dots start from: Q4_0 takes back the 8 too many. */
-INLINE ivec quants_start(enum locus_tensor_type type, const struct locus_activation_block *in)
+/* What a block's dots start from: what takes the form's offset back. */
+INLINE ivec dots_start(struct locus_traits form, const struct locus_activation_block *in, int s)
 {
-    return _mm256_set1_epi32(type == LOCUS_Q8_0 ? 0 : in->minus_8_sums);
+    (void)s; /* forms of two scales have no offset */
+    return _mm256_set1_epi32(form.offset ? in->minus_8_sum : 0);
 }
 
 /* vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits, saturating. It doesn't
  * here: |w| <= 128 with the sign moved to the activation makes 2 * 128 * 127 = 32,512 at most. */
-INLINE ivec quants_dot(enum locus_tensor_type type, ivec dots, ivec w, const int8_t *q)
+INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *q)
 {
     int four;
     memcpy(&four, q, sizeof four);
     __m256i x = _mm256_set1_epi32(four);
-    __m256i pairs = type == LOCUS_Q8_0
+    __m256i pairs = form.negative
                         ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
                         : _mm256_maddubs_epi16(w, x);
     return _mm256_add_epi32(dots, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));

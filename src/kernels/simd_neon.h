@@ -98,20 +98,22 @@ INLINE vec vec_of_bfloats(const uint16_t *pairs, int which)
 
 /* ---- integer dots of four columns --------------------------------------------------------- */
 
-/* Bytes of four columns, a row a lane, from `lane` on: Q8_0 signed, Q4_0 0 to 15 (8 too many). */
-INLINE ivec quants_load(enum locus_tensor_type type, const void *block, int group, int lane)
+/* Bytes of four columns, a row a lane, from `lane` on; none is above 127. */
+INLINE ivec levels_load(struct locus_traits form, const char *levels, int group, int lane)
 {
-    const struct locus_q8_panel *q8 = block;
-    const struct locus_q4_panel *q4 = block;
-    if (type == LOCUS_Q8_0) return vreinterpretq_s32_s8(vld1q_s8(q8->q[group][lane]));
-    uint8x16_t both = vld1q_u8(q4->q[group % 4][lane]);
-    return vreinterpretq_s32_u8(group >= 4 ? vshrq_n_u8(both, 4) : vandq_u8(both, vdupq_n_u8(15)));
+    const int at = form.bits == 4 ? group % 4 : group;
+    uint8x16_t bytes =
+        vld1q_u8((const uint8_t *)(const void *)(levels + (at * LOCUS_PANEL + lane) * 4));
+    if (form.bits == 8) return vreinterpretq_s32_u8(bytes);
+    return vreinterpretq_s32_u8(group >= 4 ? vshrq_n_u8(bytes, 4)
+                                           : vandq_u8(bytes, vdupq_n_u8(15)));
 }
 
-/* What a block's dots start from: Q4_0 takes back the 8 too many. */
-INLINE ivec quants_start(enum locus_tensor_type type, const struct locus_activation_block *in)
+/* What a block's dots start from: what takes the form's offset back. */
+INLINE ivec dots_start(struct locus_traits form, const struct locus_activation_block *in, int s)
 {
-    return vdupq_n_s32(type == LOCUS_Q8_0 ? 0 : in->minus_8_sums);
+    (void)s; /* forms of two scales have no offset */
+    return vdupq_n_s32(form.offset ? in->minus_8_sum : 0);
 }
 
 /* Four activations in every lane. */

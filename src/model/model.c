@@ -167,21 +167,28 @@ const struct locus_checkpoint *locus_model_checkpoint(const locus_model *model)
     return model->checkpoint;
 }
 
+static int64_t n_values(const struct locus_tensor *tensor)
+{
+    return tensor->dims[0] * tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
+}
+
 /* The type that most of the file's values have. */
 static const char *main_type(const struct locus_model *model, int64_t *n_parameters)
 {
-    int64_t counts[LOCUS_BF16 + 1] = {0};
-    int best = LOCUS_F32;
+    const struct locus_tensor_type_info *info;
+    const char *name = NULL;
+    int64_t most = -1;
     *n_parameters = 0;
-    for (size_t i = 0; i < locus_checkpoint_n_tensors(model->checkpoint); i++) {
-        const struct locus_tensor *tensor = locus_checkpoint_tensor_at(model->checkpoint, i);
-        int64_t n = tensor->dims[0] * tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
+    for (size_t t = 0; (info = locus_tensor_type_at(t)); t++) {
+        int64_t n = 0;
+        for (size_t i = 0; i < locus_checkpoint_n_tensors(model->checkpoint); i++) {
+            const struct locus_tensor *tensor = locus_checkpoint_tensor_at(model->checkpoint, i);
+            if (tensor->type == info->type) n += n_values(tensor);
+        }
         *n_parameters += n;
-        counts[tensor->type] += n;
+        if (n > most) name = info->name, most = n;
     }
-    for (int type = 0; type <= LOCUS_BF16; type++)
-        if (counts[type] > counts[best]) best = type;
-    return locus_tensor_type_find((uint32_t)best)->name;
+    return name;
 }
 
 locus_model_info locus_model_info_get(const locus_model *model)

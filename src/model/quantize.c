@@ -11,7 +11,7 @@
 #include "base/buffer.h"
 #include "base/threads.h"
 #include "checkpoint/checkpoint.h"
-#include "kernels/quant.h"
+#include "kernels/weight_type.h"
 
 /* ---- one tensor --------------------------------------------------------------------------- */
 
@@ -29,14 +29,10 @@ struct conversion {
     bool *bad;   /* [n_threads]: a value the type can't hold */
 };
 
-/* Whether all of x can be had in the type: halves end at 65504, and blocks have halves as scales.
- */
+/* Whether all of x can be had in the type. */
 static bool fits(const float *x, size_t n, enum locus_tensor_type type)
 {
-    float limit = type == LOCUS_F16    ? 65504
-                  : type == LOCUS_Q8_0 ? 65504.0f * 127
-                  : type == LOCUS_Q4_0 ? 65504.0f * 7
-                                       : INFINITY;
+    const float limit = locus_weight_type(type)->limit;
     bool good = true;
     for (size_t i = 0; i < n; i++)
         good &= fabsf(x[i]) <= limit && isfinite(x[i]);
@@ -91,6 +87,12 @@ static enum locus_status convert(const struct locus_tensor *tensor, enum locus_t
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
+/* Less than 8 bits a value. */
+static bool is_small(const struct locus_tensor_type_info *info)
+{
+    return info->block_bytes < info->block_values;
+}
+
 /* The type the tensor is to have. */
 static enum locus_tensor_type choose_type(struct locus_quantize *job,
                                           const struct locus_tensor *tensor)
@@ -103,28 +105,11 @@ static enum locus_tensor_type choose_type(struct locus_quantize *job,
         return tensor->type;
     enum locus_tensor_type type = job->type;
     bool ends = strcmp(name, "token_embd.weight") == 0 || strcmp(name, "output.weight") == 0;
-    if (type == LOCUS_Q4_0 && ends && !job->pure) type = LOCUS_Q8_0;
+    const struct locus_tensor_type_info *info = locus_tensor_type_find((uint32_t)type);
+    if (is_small(info) && ends && !job->pure) type = LOCUS_Q8_0;
     if (tensor->dims[0] % locus_tensor_type_find((uint32_t)type)->block_values == 0) return type;
     job->n_fallbacks++;
     return LOCUS_F16;
-}
-
-/* GGUF's general.file_type of a file whose matrices are mostly of that type. */
-static uint32_t file_type(enum locus_tensor_type type)
-{
-    switch (type) {
-    case LOCUS_F32:
-        return 0;
-    case LOCUS_F16:
-        return 1;
-    case LOCUS_Q4_0:
-        return 2;
-    case LOCUS_Q8_0:
-        return 7;
-    case LOCUS_BF16:
-        return 32;
-    }
-    return 0;
 }
 
 static void copy_metadata(struct locus_checkpoint_writer *writer,
@@ -136,8 +121,9 @@ static void copy_metadata(struct locus_checkpoint_writer *writer,
         if (strcmp(key, "general.file_type") && strcmp(key, "general.quantization_version"))
             locus_writer_copy(writer, from, key);
     }
-    locus_writer_u32(writer, "general.file_type", file_type(type));
-    if (type == LOCUS_Q8_0 || type == LOCUS_Q4_0)
+    locus_writer_u32(writer, "general.file_type",
+                     (uint32_t)locus_tensor_type_find((uint32_t)type)->file_type);
+    if (locus_tensor_is_quantised(type))
         locus_writer_u32(writer, "general.quantization_version", QUANTIZATION_VERSION);
 }
 
@@ -162,6 +148,14 @@ static enum locus_status add_tensors(struct locus_quantize *job,
                             converted[i] ? converted[i] : tensor->data);
     }
     return LOCUS_OK;
+}
+
+const struct locus_tensor_type_info *locus_quantize_type(size_t index)
+{
+    const struct locus_tensor_type_info *info;
+    for (size_t t = 0; (info = locus_tensor_type_at(t)); t++)
+        if (locus_weight_type(info->type)->encode && index-- == 0) return info;
+    return NULL;
 }
 
 enum locus_status locus_quantize(struct locus_quantize *job, const char *in, const char *out,

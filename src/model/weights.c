@@ -60,7 +60,7 @@ static void reserve_room(struct locus_loading *loading)
         if (rows < LEAST_ROWS || rows > INT_MAX || tensor->dims[0] > INT_MAX) continue;
         /* Fused rows that are taken apart end in a panel each. */
         size_t n_panels = (size_t)(rows - 1) / LOCUS_PANEL + 1 + SPLITS, n_bytes;
-        if (!locus_mul_size(n_panels, locus_panel_bytes(tensor->type, (int)tensor->dims[0]),
+        if (!locus_mul_size(n_panels, locus_panel_bytes(locus_traits_of(tensor->type), (int)tensor->dims[0]),
                             &n_bytes) ||
             n_bytes > SIZE_MAX / 4 - total)
             return;
@@ -91,8 +91,6 @@ static struct locus_row_source stored_rows(struct locus_loading *loading,
     return (struct locus_row_source){
         .data = tensor->data,
         .first = first,
-        .group = n_rows,
-        .stride = n_rows,
         .drop = drop_rows,
         .context = locus_checkpoint_file(loading->model->checkpoint),
         .room = take_room(loading, tensor->type, n_rows, (int)tensor->dims[0]),

@@ -20,7 +20,7 @@ enum { ROWS = 48 }; /* tokens whose products with W_i share a reading of it */
 
 struct gru {
     int n_embd;
-    const struct locus_kernels *kernels; /* the session's; they change no bit */
+    struct locus_kernels kernels; /* the session's; they change no bit */
     struct locus_weight ih, hh;          /* [N_GATES * n_embd, n_embd] */
     const float *bias_ih, *bias_hh;      /* [N_GATES * n_embd]; the model's */
     float *in,
@@ -33,8 +33,7 @@ static enum locus_status pack(const struct gru *gru, struct locus_weight *weight
                               const float *values, locus_error *error)
 {
     const int rows = N_GATES * gru->n_embd;
-    const struct locus_row_source source = {
-        .data = (const unsigned char *)values, .group = rows, .stride = rows};
+    const struct locus_row_source source = {.data = (const unsigned char *)values};
     return locus_weight_pack(weight, LOCUS_F32, rows, gru->n_embd, source, 1, error);
 }
 
@@ -50,8 +49,8 @@ static enum locus_status init_gru(void **state, const struct locus_position_env 
     if (!gru) return locus_fail_memory(error, sizeof *gru);
     *state = gru;
     gru->n_embd = n;
-    gru->kernels = locus_kernels_find(env->kernels, NULL);
-    if ((status = locus_tensor_find(&query, "position_gru.weight_ih", N_GATES * n, n, &weight_ih,
+    if ((status = locus_kernels_init(&gru->kernels, env->kernels, error)) ||
+        (status = locus_tensor_find(&query, "position_gru.weight_ih", N_GATES * n, n, &weight_ih,
                                     NULL, error)) ||
         (status = locus_tensor_find(&query, "position_gru.weight_hh", N_GATES * n, n, &weight_hh,
                                     NULL, error)) ||
@@ -95,7 +94,7 @@ static void multiply(const struct gru *gru, const struct locus_weight *weight, c
 {
     const struct locus_matmul op = {
         .out = out, .in = {.x = rows}, .weight = weight, .bias = bias, .n = n};
-    gru->kernels->matmul(&op, 0, 1);
+    locus_multiply(&gru->kernels, &op, 0, 1);
 }
 
 /* after[n_embd], the state, from the one before it and the gates' products with both inputs. */

@@ -29,7 +29,7 @@ struct xl {
     int n_layer, n_head, head_dim;
     int n; /* distances 0 .. n-1, whole panels */
     float scale;
-    const struct locus_kernels *kernels; /* the session's; they change no bit */
+    struct locus_kernels kernels; /* the session's; they change no bit */
     struct xl_layer layers[];
 };
 
@@ -152,9 +152,9 @@ static enum locus_status init_xl(void **state, const struct locus_position_env *
     xl->n_head = env->n_head;
     xl->head_dim = env->head_dim;
     xl->n = (env->session_length - 1) / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL + LOCUS_KEY_PANEL;
-    xl->kernels = locus_kernels_find(env->kernels, NULL);
     xl->scale = env->score_scale;
-    return make_layers(xl, env, spec, error);
+    enum locus_status status = locus_kernels_init(&xl->kernels, env->kernels, error);
+    return status ? status : make_layers(xl, env, spec, error);
 }
 
 /* ---- use ---------------------------------------------------------------------------------- */
@@ -183,7 +183,7 @@ static int multiply(const struct xl *xl, struct locus_scores *product, const flo
     const int origin = at / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL;
     product->n_panels = (at - origin + n - 1) / LOCUS_KEY_PANEL + 1;
     product->keys = panels + (size_t)origin * (size_t)xl->head_dim;
-    xl->kernels->scores(product);
+    xl->kernels.scores(product);
     return origin;
 }
 

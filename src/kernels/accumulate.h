@@ -1,0 +1,170 @@
+/* What a tile takes in, in the vectors of a CPU level:
+ *
+ *   floats   one step a column: activation x weight
+ *   blocks   one a scale of 32 columns: integer dot (exact in any order) x scales;
+ *            and one for the block's mins, if it has them: sum of the activations x mins
+ *
+ * Included by a level's file after its simd_*.h and the integer dots.
+ */
+#ifndef LOCUS_KERNELS_ACCUMULATE_H
+#define LOCUS_KERNELS_ACCUMULATE_H
+
+#include "kernels/tiles.h"
+
+/* ---- floats ------------------------------------------------------------------------------- */
+
+/* Vector v of the weights of one column; `odd` is column % 2. */
+INLINE vec column_weights(struct locus_traits form, const char *panel, size_t panel_bytes,
+                          size_t column, int odd, int v)
+{
+    const void *weights = panel_of(panel, panel_bytes, v);
+    const float *floats = weights;
+    const uint16_t *halves = weights;
+    v %= PANEL_VECS;
+    if (form.bits == 32) return vec_load(floats + column * LOCUS_PANEL + v * VEC_LANES);
+    if (form.columns == 1) return vec_of_halves(halves + column * LOCUS_PANEL + v * VEC_LANES);
+    return vec_of_bfloats(halves + (column - (size_t)odd) * LOCUS_PANEL + 2 * v * VEC_LANES, odd);
+}
+
+INLINE void accumulate_column(struct locus_traits form, vec *acc, const char *panel,
+                              size_t panel_bytes, const float *x, size_t cols, size_t column,
+                              int odd, int n_rows, int first, int n_vecs)
+{
+    vec w[ROW_VECS];
+    for (int v = 0; v < n_vecs; v++)
+        w[v] = column_weights(form, panel, panel_bytes, column, odd, first + v);
+    for (int t = 0; t < n_rows; t++) {
+        vec value = vec_set(x[(size_t)t * cols + column]);
+        for (int v = 0; v < n_vecs; v++)
+            acc[t * n_vecs + v] = vec_fma(value, w[v], acc[t * n_vecs + v]);
+    }
+}
+
+INLINE void accumulate_columns(struct locus_traits form, vec *acc, const struct locus_matmul *op,
+                               const char *panel, int row, int n_rows, int first, int n_vecs)
+{
+    const size_t cols = (size_t)op->weight->cols;
+    const size_t panel_bytes = locus_panel_bytes(form, op->weight->cols);
+    const size_t pair_bytes = (size_t)(2 * LOCUS_PANEL * form.bits / 8);
+    const float *x = op->in.x + (size_t)row * cols;
+    size_t column = 0;
+    for (; column + 2 <= cols; column += 2) {
+        if (n_rows == 1)
+            for (int v = 0; v < n_vecs; v += PANEL_VECS)
+                ask_for(panel_of(panel, panel_bytes, v) + column / 2 * pair_bytes, pair_bytes);
+        accumulate_column(form, acc, panel, panel_bytes, x, cols, column, 0, n_rows, first, n_vecs);
+        accumulate_column(form, acc, panel, panel_bytes, x, cols, column + 1, 1, n_rows, first,
+                          n_vecs);
+    }
+    if (column < cols)
+        accumulate_column(form, acc, panel, panel_bytes, x, cols, column, 0, n_rows, first, n_vecs);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------- */
+
+/* Vector v of a block's scale number s. */
+INLINE vec block_scales(struct locus_traits form, const char *block, int s, int v)
+{
+    const char *scales = block + (s * LOCUS_PANEL + v * VEC_LANES) * form.scale_bytes;
+    if (form.scale_bytes == 2) return vec_of_halves((const uint16_t *)(const void *)scales);
+    return vec_load((const float *)(const void *)scales);
+}
+
+/* One block, whose activations lie `stride` blocks apart from row to row. */
+INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *block,
+                             const struct locus_activation_block *in, size_t stride, int n_rows,
+                             int first, int n_vecs)
+{
+    const char *levels = block + locus_block_levels(form);
+    const float *mins = (const float *)(const void *)(block + locus_block_mins(form));
+    const int n_groups = LOCUS_BLOCK / 4 / form.n_scales;
+    for (int s = 0; s < form.n_scales; s++) {
+        ivec dots[MAX_ACC];
+        for (int t = 0; t < n_rows; t++)
+            for (int v = 0; v < n_vecs; v++)
+                dots[t * n_vecs + v] = dots_start(form, &in[(size_t)t * stride], s);
+        for (int g = s * n_groups; g < (s + 1) * n_groups; g++)
+            for (int v = 0; v < n_vecs; v++) {
+                ivec w = levels_load(form, levels, g, (first + v) * VEC_LANES);
+                for (int t = 0; t < n_rows; t++)
+                    dots[t * n_vecs + v] =
+                        dots_add(form, dots[t * n_vecs + v], w, in[(size_t)t * stride].q + 4 * g);
+            }
+        for (int v = 0; v < n_vecs; v++) {
+            vec scales = block_scales(form, block, s, first + v);
+            for (int t = 0; t < n_rows; t++)
+                acc[t * n_vecs + v] =
+                    vec_fma(vec_of_ints(dots[t * n_vecs + v]),
+                            vec_mul(scales, vec_set(in[(size_t)t * stride].scale)),
+                            acc[t * n_vecs + v]);
+        }
+    }
+    for (int v = 0; form.mins && v < n_vecs; v++) {
+        vec min = vec_load(mins + (first + v) * VEC_LANES);
+        for (int t = 0; t < n_rows; t++) {
+            const struct locus_activation_block *x = &in[(size_t)t * stride];
+            vec sum = vec_set((float)x->minus_128_sum * (-1 / 128.0f)); /* exact */
+            acc[t * n_vecs + v] =
+                vec_fma(sum, vec_mul(min, vec_set(x->scale)), acc[t * n_vecs + v]);
+        }
+    }
+}
+
+INLINE void accumulate_blocks(struct locus_traits form, vec *acc, const struct locus_matmul *op,
+                              const char *panel, int row, int n_rows, int first, int n_vecs)
+{
+    const size_t n_blocks = (size_t)op->weight->cols / LOCUS_BLOCK;
+    const size_t block_bytes = locus_block_bytes(form);
+    const struct locus_activation_block *in = op->in.blocks + (size_t)row * n_blocks;
+    for (size_t b = 0; b < n_blocks; b++) {
+        if (n_rows == 1) ask_for(panel + b * block_bytes, block_bytes);
+        accumulate_block(form, acc, panel + b * block_bytes, in + b, n_blocks, n_rows, first,
+                         n_vecs);
+    }
+}
+
+INLINE void accumulate(struct locus_traits form, vec *acc, const struct locus_matmul *op,
+                       const char *panel, int row, int n_rows, int first, int n_vecs)
+{
+    if (form.n_scales)
+        accumulate_blocks(form, acc, op, panel, row, n_rows, first, n_vecs);
+    else
+        accumulate_columns(form, acc, op, panel, row, n_rows, first, n_vecs);
+}
+
+/* ---- products ----------------------------------------------------------------------------- */
+
+/* op's share, by the form of its weights. */
+INLINE void matmul_any(const struct locus_matmul *op, struct locus_share share)
+{
+    switch (locus_weight_type(op->weight->type)->form) {
+    case LOCUS_FORM_F32:
+        matmul_panels(locus_forms[LOCUS_FORM_F32], op, share);
+        break;
+    case LOCUS_FORM_F16:
+        matmul_panels(locus_forms[LOCUS_FORM_F16], op, share);
+        break;
+    case LOCUS_FORM_BF16:
+        matmul_panels(locus_forms[LOCUS_FORM_BF16], op, share);
+        break;
+    case LOCUS_FORM_Q8:
+        matmul_panels(locus_forms[LOCUS_FORM_Q8], op, share);
+        break;
+    case LOCUS_FORM_Q4:
+        matmul_panels(locus_forms[LOCUS_FORM_Q4], op, share);
+        break;
+    case LOCUS_FORM_Q8_MIN:
+        matmul_panels(locus_forms[LOCUS_FORM_Q8_MIN], op, share);
+        break;
+    case LOCUS_FORM_Q4_MIN:
+        matmul_panels(locus_forms[LOCUS_FORM_Q4_MIN], op, share);
+        break;
+    case LOCUS_FORM_Q8_TWO:
+        matmul_panels(locus_forms[LOCUS_FORM_Q8_TWO], op, share);
+        break;
+    case LOCUS_N_FORMS:
+        break;
+    }
+}
+
+#endif

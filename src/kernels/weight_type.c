@@ -1,0 +1,233 @@
+/* Types of weights: see weight_type.h. The blocks are GGUF's; models/README.md describes them. */
+#include "kernels/weight_type.h"
+
+#include <math.h>
+
+/* ---- floats ------------------------------------------------------------------------------- */
+
+static void floats_of_f32(float *out, const void *row, size_t n_values)
+{
+    memcpy(out, row, n_values * sizeof *out);
+}
+
+static void floats_of_f16(float *out, const void *row, size_t n_values)
+{
+    const uint16_t *halves = row;
+    for (size_t i = 0; i < n_values; i++)
+        out[i] = locus_half_to_float(halves[i]);
+}
+
+static void floats_of_bf16(float *out, const void *row, size_t n_values)
+{
+    const uint16_t *bfloats = row;
+    for (size_t i = 0; i < n_values; i++)
+        out[i] = locus_bfloat_to_float(bfloats[i]);
+}
+
+/* ---- blocks of 32 ------------------------------------------------------------------------- */
+
+/* Level i of 32 that are stored as 16 low nibbles and then 16 high ones. */
+static inline int nibble(const uint8_t q[LOCUS_BLOCK / 2], int i)
+{
+    return i < LOCUS_BLOCK / 2 ? q[i] & 15 : q[i - LOCUS_BLOCK / 2] >> 4;
+}
+
+/* Bit i of 32. */
+static inline int bit(const uint8_t bits[4], int i)
+{
+    return bits[i / 8] >> (i % 8) & 1;
+}
+
+static void set_scale(struct locus_levels *levels, uint16_t half)
+{
+    levels->scale[0] = levels->scale[1] = locus_half_to_float(half);
+}
+
+static void read_q8_0(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q8_0 *in = (const struct locus_q8_0 *)row + block;
+    set_scale(levels, in->scale);
+    memcpy(levels->q, in->q, sizeof levels->q);
+}
+
+static void read_q4_0(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q4_0 *in = (const struct locus_q4_0 *)row + block;
+    set_scale(levels, in->scale);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        levels->q[i] = (int8_t)(nibble(in->q, i) - 8);
+}
+
+static void read_q4_1(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q4_1 *in = (const struct locus_q4_1 *)row + block;
+    set_scale(levels, in->scale);
+    levels->min = locus_half_to_float(in->min);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        levels->q[i] = (int8_t)nibble(in->q, i);
+}
+
+static void read_q5_0(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q5_0 *in = (const struct locus_q5_0 *)row + block;
+    set_scale(levels, in->scale);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        levels->q[i] = (int8_t)((nibble(in->q, i) | bit(in->high, i) << 4) - 16);
+}
+
+static void read_q5_1(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q5_1 *in = (const struct locus_q5_1 *)row + block;
+    set_scale(levels, in->scale);
+    levels->min = locus_half_to_float(in->min);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        levels->q[i] = (int8_t)(nibble(in->q, i) | bit(in->high, i) << 4);
+}
+
+static void read_iq4_nl(struct locus_levels *levels, const void *row, size_t block)
+{
+    static const int8_t values[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
+    const struct locus_q4_0 *in = (const struct locus_q4_0 *)row + block;
+    set_scale(levels, in->scale);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        levels->q[i] = values[nibble(in->q, i)];
+}
+
+/* ---- blocks of 256 ------------------------------------------------------------------------ */
+
+/* Block b of the 8 has a scale and a min of 6 bits each: those of the first four blocks lie in the
+ * low bits of 4 and 4 bytes, those of the others in nibbles of 4 bytes and the bits left over. */
+static void set_scale_and_min(struct locus_levels *levels, uint16_t scale, uint16_t min,
+                              const uint8_t packed[12], int b)
+{
+    const uint8_t *at = packed + b % 4;
+    int s = b < 4 ? at[0] & 63 : (at[8] & 15) | (at[0] >> 6) << 4;
+    int m = b < 4 ? at[4] & 63 : at[8] >> 4 | (at[4] >> 6) << 4;
+    levels->scale[0] = levels->scale[1] = locus_half_to_float(scale) * (float)s;
+    levels->min = -(locus_half_to_float(min) * (float)m);
+}
+
+static void read_q4_k(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q4_k *in = (const struct locus_q4_k *)row + block / 8;
+    const int b = (int)(block % 8);
+    const uint8_t *q = in->q + b / 2 * LOCUS_BLOCK;
+    set_scale_and_min(levels, in->scale, in->min, in->scales, b);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        levels->q[i] = (int8_t)(q[i] >> b % 2 * 4 & 15);
+}
+
+static void read_q5_k(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q5_k *in = (const struct locus_q5_k *)row + block / 8;
+    const int b = (int)(block % 8);
+    const uint8_t *q = in->q + b / 2 * LOCUS_BLOCK;
+    set_scale_and_min(levels, in->scale, in->min, in->scales, b);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        levels->q[i] = (int8_t)((q[i] >> b % 2 * 4 & 15) | (in->high[i] >> b & 1) << 4);
+}
+
+static void read_q6_k(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q6_k *in = (const struct locus_q6_k *)row + block / 8;
+    const int b = (int)(block % 8), half = b / 4, part = b % 4;
+    const uint8_t *low = in->low + half * 64 + part % 2 * LOCUS_BLOCK;
+    const uint8_t *high = in->high + half * LOCUS_BLOCK;
+    for (int s = 0; s < 2; s++)
+        levels->scale[s] = locus_half_to_float(in->scale) * (float)in->scales[2 * b + s];
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        levels->q[i] =
+            (int8_t)(((low[i] >> part / 2 * 4 & 15) | (high[i] >> 2 * part & 3) << 4) - 32);
+}
+
+/* Scale n of 16 has 6 bits: a nibble of the first 8 bytes, and 2 bits of the last 4. */
+static void read_q3_k(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q3_k *in = (const struct locus_q3_k *)row + block / 8;
+    const int b = (int)(block % 8), half = b / 4, part = b % 4;
+    const uint8_t *low = in->low + half * LOCUS_BLOCK;
+    for (int s = 0; s < 2; s++) {
+        const int n = 2 * b + s;
+        int bits = (in->scales[n % 8] >> n / 8 * 4 & 15) | (in->scales[8 + n % 4] >> n / 4 * 2 & 3)
+                                                               << 4;
+        levels->scale[s] = locus_half_to_float(in->scale) * (float)(bits - 32);
+    }
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        levels->q[i] = (int8_t)((low[i] >> 2 * part & 3) - (in->high[i] >> b & 1 ? 0 : 4));
+}
+
+/* ---- the table ---------------------------------------------------------------------------- */
+
+enum { HALF_MAX = 65504 };
+
+static const struct locus_weight_type types[] = {
+    [LOCUS_F32] = {.form = LOCUS_FORM_F32,
+                   .limit = INFINITY,
+                   .dequantise = floats_of_f32,
+                   .encode = locus_encode_f32},
+    [LOCUS_F16] = {.form = LOCUS_FORM_F16,
+                   .limit = HALF_MAX,
+                   .dequantise = floats_of_f16,
+                   .encode = locus_encode_f16},
+    [LOCUS_BF16] = {.form = LOCUS_FORM_BF16,
+                    .limit = INFINITY,
+                    .dequantise = floats_of_bf16,
+                    .encode = locus_encode_bf16},
+    [LOCUS_Q8_0] = {.form = LOCUS_FORM_Q8,
+                    .limit = HALF_MAX * 127,
+                    .read = read_q8_0,
+                    .encode = locus_encode_q8_0},
+    [LOCUS_Q4_0] = {.form = LOCUS_FORM_Q4,
+                    .limit = HALF_MAX * 7,
+                    .read = read_q4_0,
+                    .encode = locus_encode_q4_0},
+    [LOCUS_Q4_1] = {.form = LOCUS_FORM_Q4_MIN, .read = read_q4_1},
+    [LOCUS_Q5_0] = {.form = LOCUS_FORM_Q8, .read = read_q5_0},
+    [LOCUS_Q5_1] = {.form = LOCUS_FORM_Q8_MIN, .read = read_q5_1},
+    [LOCUS_IQ4_NL] = {.form = LOCUS_FORM_Q8, .read = read_iq4_nl},
+    [LOCUS_Q3_K] = {.form = LOCUS_FORM_Q8_TWO, .read = read_q3_k},
+    [LOCUS_Q4_K] = {.form = LOCUS_FORM_Q4_MIN, .read = read_q4_k},
+    [LOCUS_Q5_K] = {.form = LOCUS_FORM_Q8_MIN, .read = read_q5_k},
+    [LOCUS_Q6_K] = {.form = LOCUS_FORM_Q8_TWO, .read = read_q6_k},
+};
+
+const struct locus_weight_type *locus_weight_type(enum locus_tensor_type type)
+{
+    if ((size_t)type >= sizeof types / sizeof *types) return NULL;
+    return types[type].dequantise || types[type].read ? &types[type] : NULL;
+}
+
+void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type type, size_t n_values)
+{
+    const struct locus_weight_type *from = locus_weight_type(type);
+    if (from->dequantise) {
+        from->dequantise(out, row, n_values);
+        return;
+    }
+    struct locus_levels levels;
+    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++) {
+        from->read(&levels, row, b);
+        locus_levels_to_floats(out + b * LOCUS_BLOCK, &levels, locus_forms[from->form]);
+    }
+}
+
+void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, size_t n_values)
+{
+    locus_weight_type(type)->encode(row, x, n_values);
+}
+
+void locus_levels_to_floats(float out[LOCUS_BLOCK], const struct locus_levels *levels,
+                            struct locus_traits form)
+{
+    for (int i = 0; i < LOCUS_BLOCK; i++) {
+        out[i] = levels->scale[i / 16] * (float)levels->q[i];
+        if (form.mins) out[i] += levels->min;
+    }
+}
+
+void locus_quantize_row(int8_t *q, float *scales, const float *x, size_t n_values)
+{
+    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
+        scales[b] = locus_quantize_block(q + b * LOCUS_BLOCK, x + b * LOCUS_BLOCK);
+}

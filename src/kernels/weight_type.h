@@ -1,0 +1,101 @@
+/* Types of weights: what the blocks of a GGUF file hold, and the form of panels that holds the same.
+ *
+ * A type is a row of the table in weight_type.c: its form, and how 32 of its values are read. All
+ * else (rows as floats, packing, products) is made from these.
+ */
+#ifndef LOCUS_KERNELS_WEIGHT_TYPE_H
+#define LOCUS_KERNELS_WEIGHT_TYPE_H
+
+#include "kernels/form.h"
+#include "kernels/quant.h"
+
+/* ---- blocks of a file, along a row -------------------------------------------------------- */
+
+struct locus_q8_0 {
+    uint16_t scale; /* half, as all scales and mins here */
+    int8_t q[LOCUS_BLOCK];
+};
+
+struct locus_q4_0 {
+    uint16_t scale;
+    uint8_t q[LOCUS_BLOCK / 2]; /* low nibble: value j, high: value j + 16; both plus 8 */
+};
+
+struct locus_q4_1 {
+    uint16_t scale, min;
+    uint8_t q[LOCUS_BLOCK / 2];
+};
+
+struct locus_q5_0 {
+    uint16_t scale;
+    uint8_t high[4]; /* bit j: the fifth of value j */
+    uint8_t q[LOCUS_BLOCK / 2];
+};
+
+struct locus_q5_1 {
+    uint16_t scale, min;
+    uint8_t high[4];
+    uint8_t q[LOCUS_BLOCK / 2];
+};
+
+struct locus_q3_k {
+    uint8_t high[32], low[64], scales[12];
+    uint16_t scale;
+};
+
+struct locus_q4_k {
+    uint16_t scale, min;
+    uint8_t scales[12], q[128];
+};
+
+struct locus_q5_k {
+    uint16_t scale, min;
+    uint8_t scales[12], high[32], q[128];
+};
+
+struct locus_q6_k {
+    uint8_t low[128], high[64];
+    int8_t scales[16];
+    uint16_t scale;
+};
+
+/* ---- the table ---------------------------------------------------------------------------- */
+
+/* 32 values of a row: value i is scale[i / 16] * q[i], plus min where the form has mins. */
+struct locus_levels {
+    float scale[2], min;
+    int8_t q[LOCUS_BLOCK];
+};
+
+struct locus_weight_type {
+    enum locus_form form;
+    float limit; /* encode holds finite values up to this magnitude */
+    /* n_values of a stored row as floats. NULL: by `read`. */
+    void (*dequantise)(float *out, const void *row, size_t n_values);
+    /* Values 32 * block and on of a stored row. NULL: values are not in blocks. */
+    void (*read)(struct locus_levels *levels, const void *row, size_t block);
+    /* The reverse, as locus_encode_row says. NULL: the type is read only. */
+    void (*encode)(void *row, const float *x, size_t n_values);
+};
+
+/* The type's row; NULL for a number that locus_tensor_type_find doesn't know either. */
+const struct locus_weight_type *locus_weight_type(enum locus_tensor_type type);
+
+/* Its form's traits. */
+static inline struct locus_traits locus_traits_of(enum locus_tensor_type type)
+{
+    return locus_forms[locus_weight_type(type)->form];
+}
+
+/* out[i] = scale * q (+ min). */
+void locus_levels_to_floats(float out[LOCUS_BLOCK], const struct locus_levels *levels,
+                            struct locus_traits form);
+
+/* encode.c */
+void locus_encode_f32(void *row, const float *x, size_t n_values);
+void locus_encode_f16(void *row, const float *x, size_t n_values);
+void locus_encode_bf16(void *row, const float *x, size_t n_values);
+void locus_encode_q8_0(void *row, const float *x, size_t n_values);
+void locus_encode_q4_0(void *row, const float *x, size_t n_values);
+
+#endif
