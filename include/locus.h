@@ -94,7 +94,7 @@ LOCUS_API void locus_model_free(locus_model *model);
 typedef struct locus_model_info {
     const char *name;        /* general.name, or "" */
     const char *family;      /* "gpt2", "llama", "locus", ... */
-    const char *weight_type; /* the type most weights have: "F32", "F16", "BF16", "Q8_0", "Q4_0" */
+    const char *weight_type; /* the type most weights have: "F32", "Q8_0", "Q4_K", ... */
     const char *position;    /* the checkpoint's own SPEC, as its file says it */
     int n_vocab;             /* logits a token */
     int n_tokens;            /* ids that mean something: n_vocab less padding at its end */
@@ -163,8 +163,8 @@ typedef struct locus_session_params {
     int first_position; /* position of the first token, 0 unless testing shifts */
     int n_axes;         /* coordinates a token that the caller gives: see locus_session_eval_at */
     enum locus_cache_type cache_type; /* AUTO: f32 for an F32 checkpoint, else f16 */
-    /* "reference", ...; NULL: the best this CPU has. Changes results in one case: BF16 weights have
-     * bits of their own in "avx512_bf16" */
+    /* "reference", "avx512+vnni", ...; NULL: the best this CPU has. Changes results in one case:
+     * BF16 weights have bits of their own in "avx512+vnni+bf16" */
     const char *kernels;
 } locus_session_params;
 
@@ -209,7 +209,8 @@ LOCUS_API const char *locus_session_attention(const locus_session *session); /* 
 /* Positions at which no key is yet seen farther off than the trained length, where that is the
  * policy's doing (self-extend); else 0. */
 LOCUS_API int locus_session_reach(const locus_session *session);
-LOCUS_API const char *locus_session_kernels(const locus_session *session); /* kernel set in use */
+LOCUS_API const char *
+locus_session_kernels(const locus_session *session); /* kernels in use, by name */
 LOCUS_API enum locus_cache_type locus_session_cache_type(const locus_session *session);
 
 /* ---- sampler ------------------------------------------------------------------------------ */

@@ -32,8 +32,8 @@ static void random_floats_row(unsigned char *row, enum locus_tensor_type type, i
 {
     for (int c = 0; c < n_values; c++) {
         float value = random_float(odd);
-        uint16_t half = type == LOCUS_F16 ? locus_float_to_half(value)
-                                          : (uint16_t)(locus_bits_of(value) >> 16);
+        uint16_t half =
+            type == LOCUS_F16 ? locus_float_to_half(value) : (uint16_t)(locus_bits_of(value) >> 16);
         if (type == LOCUS_F32)
             memcpy(row + 4 * c, &value, 4);
         else

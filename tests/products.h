@@ -5,8 +5,8 @@
 #include "guarded.h"
 #include "kernels/kernels.h"
 
-/* n_values of a type as a file stores them: bytes of any value, and scales and mins (halves) that are
- * random_float's. */
+/* n_values of a type as a file stores them: bytes of any value, and scales and mins (halves) that
+ * are random_float's. */
 void random_row(unsigned char *row, enum locus_tensor_type type, int n_values, int odd);
 
 /* A product whose every buffer ends before a page that faults. */

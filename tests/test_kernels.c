@@ -99,8 +99,7 @@ START_TEST(sets_are_those_that_the_cpu_has)
         const int has = cpu_has(sets[_i].flags[f]);
         if (has < all) all = has;
     }
-    if (all >= 0)
-        ck_assert_msg(listed == all, "%s is %s", sets[_i].name, all ? "not run" : "run");
+    if (all >= 0) ck_assert_msg(listed == all, "%s is %s", sets[_i].name, all ? "not run" : "run");
     ck_assert_int_eq(!locus_kernels_init(&kernels, sets[_i].name, NULL), listed);
     if (!listed) {
         testing_skip_cpu(sets[_i].name);
@@ -428,7 +427,7 @@ START_TEST(query_whose_keys_are_all_at_minus_infinity_has_no_weights)
     struct guarded scores = random_floats(LOCUS_MIX_KEYS, 0);
     struct guarded values = random_floats((size_t)LOCUS_MIX_KEYS * 16, 0);
     const struct locus_kernels *kernels;
-    check_unseen(&locus_kernels_reference, floats_of(&scores), floats_of(&values));
+    check_unseen(plain_kernels(), floats_of(&scores), floats_of(&values));
     for (int i = 0; (kernels = kernels_at(i)); i++)
         check_unseen(kernels, floats_of(&scores), floats_of(&values));
     release(&scores);

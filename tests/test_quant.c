@@ -233,9 +233,9 @@ START_TEST(packed_rows_come_back)
         for (int r = 0; r < sources[s].rows; r++) {
             float row[COLS];
             locus_weight_row(&weight, r, row);
-            ck_assert_msg(!memcmp(row, matrix->values + (size_t)(sources[s].first + r) * COLS,
-                                  sizeof row),
-                          "source %zu, row %d", s, r);
+            ck_assert_msg(
+                !memcmp(row, matrix->values + (size_t)(sources[s].first + r) * COLS, sizeof row),
+                "source %zu, row %d", s, r);
         }
         locus_weight_free(&weight);
     }

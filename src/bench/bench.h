@@ -53,8 +53,8 @@ enum locus_status locus_bench_run(struct locus_bench_result *result, locus_sessi
 size_t locus_bench_weight_bytes(const locus_model *model);
 
 /* The rate of `ceilings` that bounds matrix products of weights of that type: for BF16 the faster
- * of its dots and floats. 0 where it isn't measured: for quantised weights on a CPU whose dot products
- * of bytes are none of the above. */
+ * of its dots and floats. 0 where it isn't measured: for quantised weights on a CPU whose dot
+ * products of bytes are none of the above. */
 double locus_bench_compute_ceiling(const struct locus_ceilings *ceilings,
                                    enum locus_tensor_type type);
 

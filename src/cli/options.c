@@ -83,8 +83,9 @@ const struct locus_option locus_common_options[] = {
      .type = LOCUS_OPTION_CHOICE,
      .offset = FIELD(kernels),
      .argument = "NAME",
-     .choices = "reference|avx2|avx512|avx512_bf16|neon",
-     .help = "reference, avx2, avx512, avx512_bf16 or neon (default: the best this CPU has)"},
+     .choices = "reference|avx2|avx512|avx512+vnni|avx512+vnni+bf16|avx512_bf16|neon|neon+dotprod",
+     .help =
+         "reference, avx2, avx512[+vnni[+bf16]] or neon[+dotprod] (default: the best there is)"},
     {.name = "seed",
      .type = LOCUS_OPTION_SEED,
      .offset = FIELD(seed),

@@ -83,8 +83,9 @@ INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *blo
         for (int t = 0; t < n_rows; t++)
             for (int v = 0; v < n_vecs; v++)
                 dots[t * n_vecs + v] = dots_start(form, &in[(size_t)t * stride], s);
-        for (int g = s * n_groups; g < (s + 1) * n_groups; g++)
+        for (int i = 0; i < n_groups; i++)
             for (int v = 0; v < n_vecs; v++) {
+                const int g = s * n_groups + i;
                 ivec w = levels_load(form, levels, g, (first + v) * VEC_LANES);
                 for (int t = 0; t < n_rows; t++)
                     dots[t * n_vecs + v] =
@@ -93,10 +94,9 @@ INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *blo
         for (int v = 0; v < n_vecs; v++) {
             vec scales = block_scales(form, block, s, first + v);
             for (int t = 0; t < n_rows; t++)
-                acc[t * n_vecs + v] =
-                    vec_fma(vec_of_ints(dots[t * n_vecs + v]),
-                            vec_mul(scales, vec_set(in[(size_t)t * stride].scale)),
-                            acc[t * n_vecs + v]);
+                acc[t * n_vecs + v] = vec_fma(
+                    vec_of_ints(dots[t * n_vecs + v]),
+                    vec_mul(scales, vec_set(in[(size_t)t * stride].scale)), acc[t * n_vecs + v]);
         }
     }
     for (int v = 0; form.mins && v < n_vecs; v++) {

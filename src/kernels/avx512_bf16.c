@@ -8,7 +8,7 @@
 #include "kernels/tiles.h"
 
 INLINE void accumulate(struct locus_traits form, vec *acc, const struct locus_matmul *op,
-                     const char *panel, int row, int n_rows, int first, int n_vecs)
+                       const char *panel, int row, int n_rows, int first, int n_vecs)
 {
     enum { PAIR_BYTES = 2 * LOCUS_PANEL * sizeof(uint16_t) };
     const size_t cols = locus_bfloat_cols(op->weight->cols);

@@ -84,9 +84,9 @@ INLINE void unpack(struct locus_traits form, char *out, const char *packed, int 
                 vec_store(floats + form.n_scales * LOCUS_PANEL + v * VEC_LANES,
                           vec_load(mins + v * VEC_LANES));
             for (int g = 0; g < LOCUS_BLOCK / 4; g++)
-                _mm512_storeu_si512(levels + (g * LOCUS_PANEL + v * VEC_LANES) * 4,
-                                    levels_load(form, block + locus_block_levels(form), g,
-                                                v * VEC_LANES));
+                _mm512_storeu_si512(
+                    levels + (g * LOCUS_PANEL + v * VEC_LANES) * 4,
+                    levels_load(form, block + locus_block_levels(form), g, v * VEC_LANES));
         }
     }
 }

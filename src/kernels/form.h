@@ -8,8 +8,8 @@
  *              4 bits: [4][32][4]        its low nibble column c, the high one column c + 16
  *
  * for 32 columns; of floats there are [columns][32] or, of BF16, pairs of columns [32][2]. A value
- * is scale * level + min. Kernels are made from the traits, so that a type of weights (weight_type.h)
- * that fits one of these forms needs none of its own.
+ * is scale * level + min. Kernels are made from the traits, so that a type of weights
+ * (weight_type.h) that fits one of these forms needs none of its own.
  */
 #ifndef LOCUS_KERNELS_FORM_H
 #define LOCUS_KERNELS_FORM_H
@@ -44,10 +44,14 @@ static const struct locus_traits locus_forms[] = {
     [LOCUS_FORM_F32] = {.columns = 1, .bits = 32},
     [LOCUS_FORM_F16] = {.columns = 1, .bits = 16},
     [LOCUS_FORM_BF16] = {.columns = 2, .bits = 16},
-    [LOCUS_FORM_Q8] = {.columns = LOCUS_BLOCK, .bits = 8, .negative = true, .n_scales = 1, .scale_bytes = 2},
-    [LOCUS_FORM_Q4] = {.columns = LOCUS_BLOCK, .bits = 4, .offset = 8, .n_scales = 1, .scale_bytes = 2},
-    [LOCUS_FORM_Q8_MIN] = {.columns = LOCUS_BLOCK, .bits = 8, .n_scales = 1, .scale_bytes = 4, .mins = true},
-    [LOCUS_FORM_Q4_MIN] = {.columns = LOCUS_BLOCK, .bits = 4, .n_scales = 1, .scale_bytes = 4, .mins = true},
+    [LOCUS_FORM_Q8] =
+        {.columns = LOCUS_BLOCK, .bits = 8, .negative = true, .n_scales = 1, .scale_bytes = 2},
+    [LOCUS_FORM_Q4] =
+        {.columns = LOCUS_BLOCK, .bits = 4, .offset = 8, .n_scales = 1, .scale_bytes = 2},
+    [LOCUS_FORM_Q8_MIN] =
+        {.columns = LOCUS_BLOCK, .bits = 8, .n_scales = 1, .scale_bytes = 4, .mins = true},
+    [LOCUS_FORM_Q4_MIN] =
+        {.columns = LOCUS_BLOCK, .bits = 4, .n_scales = 1, .scale_bytes = 4, .mins = true},
     [LOCUS_FORM_Q8_TWO] =
         {.columns = LOCUS_BLOCK, .bits = 8, .negative = true, .n_scales = 2, .scale_bytes = 4},
 };

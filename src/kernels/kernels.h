@@ -2,8 +2,8 @@
  *
  * One rule makes them fast and exact: a SIMD lane is an output, and every output is one sequential
  * chain of fused multiply-adds. So plain C, AVX2, AVX-512 and NEON give the same bits; AVX512-BF16
- * alone has its own, for BF16 weights. Weights lie in panels of output rows for it (form.h, pack.c),
- * and cached keys in panels of positions.
+ * alone has its own, for BF16 weights. Weights lie in panels of output rows for it (form.h,
+ * pack.c), and cached keys in panels of positions.
  *
  * The table is filled with plain C, then overwritten upwards by what the CPU has (dispatch.c). A
  * level of it is one file that includes the others, each of which builds on those before it:
@@ -13,8 +13,8 @@
  *                   and the level's file) integer dots: levels_load, dots_start, dots_add
  *     tiles.h       products as tiles over panels; declares accumulate, what a tile takes in
  *     accumulate.h  defines it: columns of floats, blocks of levels
- *     lanes.h       the rest in plain C, a lane an output (with math.h): norms, activations, softmax
- *     attention.h   scores and mixing
+ *     lanes.h       the rest in plain C, a lane an output (with math.h): norms, activations,
+ * softmax attention.h   scores and mixing
  *
  * avx512_vnni.c, avx512_bf16.c and neon_dot.c overwrite single products of the level below.
  */

@@ -11,18 +11,28 @@
 
 /* ---- quantised activations ---------------------------------------------------------------- */
 
+/* Eight bytes a word, made unsigned, are added in pairs; a product adds up the four pairs. */
+INLINE int32_t sum_of_16(const int8_t *q)
+{
+    const uint64_t every_second = 0x00FF00FF00FF00FFu, ones = 0x0001000100010001u;
+    uint64_t words[2];
+    memcpy(words, q, sizeof words);
+    for (int i = 0; i < 2; i++) {
+        words[i] ^= 0x8080808080808080u;
+        words[i] = (words[i] & every_second) + (words[i] >> 8 & every_second);
+    }
+    return (int32_t)((words[0] + words[1]) * ones >> 48) - 16 * 128;
+}
+
 INLINE void quantize(struct locus_activation_block *blocks, const float *x, int n_cols)
 {
     for (int b = 0; b < n_cols / LOCUS_BLOCK; b++) {
         struct locus_activation_block *block = &blocks[b];
         block->scale = locus_quantize_block(block->q, x + (size_t)b * LOCUS_BLOCK);
-        int32_t first = 0, second = 0;
-        for (int i = 0; i < LOCUS_BLOCK / 2; i++) {
-            first += block->q[i];
-            second += block->q[i + LOCUS_BLOCK / 2];
-        }
-        block->minus_8_sum = -8 * (first + second);
-        block->minus_128_sum = -128 * (first + second);
+        const int32_t first = sum_of_16(block->q);
+        const int32_t sum = first + sum_of_16(block->q + LOCUS_BLOCK / 2);
+        block->minus_8_sum = -8 * sum;
+        block->minus_128_sum = -128 * sum;
         block->minus_128_first = -128 * first;
     }
 }

@@ -80,38 +80,67 @@ static void pack_floats(struct locus_traits form, void *panel,
 
 /* ---- blocks ------------------------------------------------------------------------------- */
 
-/* What was read of 32 columns of n_rows rows; lanes past them stay as they are, zero. */
+static void pack_scales(struct locus_traits form, char *block,
+                        const struct locus_levels levels[LOCUS_PANEL], int n_rows)
+{
+    uint16_t *halves = (uint16_t *)(void *)block;
+    float *floats = (float *)(void *)block;
+    float *mins = (float *)(void *)(block + locus_block_mins(form));
+    for (int r = 0; r < n_rows; r++) {
+        if (form.scale_bytes == 2) halves[r] = levels[r].half;
+        for (int s = 0; form.scale_bytes == 4 && s < form.n_scales; s++)
+            floats[s * LOCUS_PANEL + r] = levels[r].scale[s];
+        if (form.mins) mins[r] = levels[r].min;
+    }
+}
+
+/* What was read of 32 columns of n_rows rows; `levels` past them are zeros. */
 static void pack_block(struct locus_traits form, char *block,
                        const struct locus_levels levels[LOCUS_PANEL], int n_rows)
 {
-    float *mins = (float *)(void *)(block + locus_block_mins(form));
-    uint8_t nibbles[LOCUS_PANEL][LOCUS_BLOCK / 2] = {{0}};
+    enum { HALF = LOCUS_BLOCK / 2 };
+    uint8_t nibbles[LOCUS_PANEL][HALF];
     const unsigned char *at[LOCUS_PANEL];
-    for (int r = 0; r < LOCUS_PANEL; r++)
-        at[r] = form.bits == 4 ? nibbles[r] : (const unsigned char *)levels[r].q;
-    for (int r = 0; r < n_rows; r++) {
-        for (int s = 0; s < form.n_scales; s++)
-            if (form.scale_bytes == 2)
-                ((uint16_t *)(void *)block)[s * LOCUS_PANEL + r] =
-                    locus_float_to_half(levels[r].scale[s]);
-            else
-                ((float *)(void *)block)[s * LOCUS_PANEL + r] = levels[r].scale[s];
-        if (form.mins) mins[r] = levels[r].min;
-        if (form.bits == 4)
-            for (int i = 0; i < LOCUS_BLOCK / 2; i++)
-                nibbles[r][i] = (uint8_t)((levels[r].q[i] + form.offset) |
-                                          (levels[r].q[i + LOCUS_BLOCK / 2] + form.offset) << 4);
+    pack_scales(form, block, levels, n_rows);
+    for (int r = 0; r < LOCUS_PANEL; r++) {
+        const int8_t *q = levels[r].q;
+        at[r] = form.bits == 4 ? nibbles[r] : (const unsigned char *)q;
+        for (int i = 0; i < HALF && form.bits == 4; i++)
+            nibbles[r][i] = (uint8_t)((q[i] + form.offset) | (q[i + HALF] + form.offset) << 4);
     }
     locus_transpose_dwords((uint32_t *)(void *)(block + locus_block_levels(form)), at, LOCUS_PANEL,
                            (size_t)form.bits);
 }
 
-static void pack_blocks(const struct locus_weight_type *type, char *panel,
-                        const unsigned char *const rows[LOCUS_PANEL], int n_rows, size_t cols)
+/* Whole panels of a type whose blocks are a half and levels as they are packed. */
+static void pack_as_stored(struct locus_traits form, size_t stored_bytes, char *block,
+                           const unsigned char *const rows[LOCUS_PANEL], size_t n_blocks)
 {
+    const unsigned char *at[LOCUS_PANEL];
+    for (size_t b = 0; b < n_blocks; b++, block += locus_block_bytes(form)) {
+        uint16_t *halves = (uint16_t *)(void *)block;
+        for (int r = 0; r < LOCUS_PANEL; r++) {
+            at[r] = rows[r] + b * stored_bytes + sizeof *halves;
+            memcpy(&halves[r], rows[r] + b * stored_bytes, sizeof *halves);
+        }
+        locus_transpose_dwords((uint32_t *)(void *)(block + locus_block_levels(form)), at,
+                               LOCUS_PANEL, (size_t)form.bits);
+    }
+}
+
+static void pack_blocks(const struct locus_weight *weight, char *panel,
+                        const unsigned char *const rows[LOCUS_PANEL], int n_rows)
+{
+    const struct locus_weight_type *type = locus_weight_type(weight->type);
     const struct locus_traits form = locus_forms[type->form];
+    const size_t n_blocks = (size_t)weight->cols / LOCUS_BLOCK;
+    if (type->as_packed && n_rows == LOCUS_PANEL) {
+        pack_as_stored(form, locus_tensor_row_bytes(weight->type, LOCUS_BLOCK), panel, rows,
+                       n_blocks);
+        return;
+    }
     struct locus_levels levels[LOCUS_PANEL] = {0};
-    for (size_t b = 0; b < cols / LOCUS_BLOCK; b++, panel += locus_block_bytes(form)) {
+    for (size_t b = 0; b < n_blocks; b++, panel += locus_block_bytes(form)) {
         for (int r = 0; r < n_rows; r++)
             type->read(&levels[r], rows[r], b);
         pack_block(form, panel, levels, n_rows);
@@ -142,7 +171,7 @@ static void pack_panel(const struct packing *packing, int p)
     for (int r = 0; r < n_rows; r++)
         rows[r] = stored_row(packing, first + r);
     if (type->read)
-        pack_blocks(type, panel, rows, n_rows, (size_t)weight->cols);
+        pack_blocks(weight, panel, rows, n_rows);
     else
         pack_floats(locus_forms[type->form], panel, rows, n_rows, (size_t)weight->cols);
 }
@@ -180,8 +209,8 @@ enum locus_status locus_weight_pack(struct locus_weight *weight, enum locus_tens
     *weight = (struct locus_weight){
         .type = type, .rows = rows, .cols = cols, .panels = source.room, .lent = source.room};
     if (!source.room) {
-        weight->panels = locus_aligned_zalloc((size_t)locus_weight_n_panels(weight),
-                                              panel_bytes_of(weight));
+        weight->panels =
+            locus_aligned_zalloc((size_t)locus_weight_n_panels(weight), panel_bytes_of(weight));
         if (!weight->panels) return locus_fail_memory(error, locus_weight_bytes(weight));
         locus_aligned_huge(weight->panels, locus_weight_bytes(weight));
     }

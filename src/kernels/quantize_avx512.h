@@ -35,6 +35,19 @@ INLINE __m256i sums_of_each(const __m256i a[BLOCKS])
     return _mm256_add_epi32(_mm256_unpacklo_epi32(b[0], b[1]), _mm256_unpackhi_epi32(b[0], b[1]));
 }
 
+/* The scales of four blocks, and what takes offsets back: sums of 16 values each. */
+INLINE void store_heads(struct locus_activation_block *blocks, __m128 scales, __m256i sums)
+{
+    __m128i zero = _mm_setzero_si128(), first = _mm256_castsi256_si128(sums);
+    __m128i all = _mm_add_epi32(first, _mm256_extracti128_si256(sums, 1));
+    __m128 heads[] = {scales, _mm_castsi128_ps(_mm_sub_epi32(zero, _mm_slli_epi32(all, 3))),
+                      _mm_castsi128_ps(_mm_sub_epi32(zero, _mm_slli_epi32(all, 7))),
+                      _mm_castsi128_ps(_mm_sub_epi32(zero, _mm_slli_epi32(first, 7)))};
+    _MM_TRANSPOSE4_PS(heads[0], heads[1], heads[2], heads[3]);
+    for (int i = 0; i < BLOCKS; i++)
+        _mm_storeu_ps(&blocks[i].scale, heads[i]);
+}
+
 /* The low bytes of x times `inverse`, rounded to integers. */
 INLINE __m128i rounded(__m512 x, float inverse)
 {
@@ -59,11 +72,9 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
     if (_mm_cmplt_epi32_mask(bits, infinity) != 15 ||
         _mm_cmplt_epi32_mask(_mm_castps_si128(inverses), infinity) != 15)
         return false;
-    float inverse[BLOCKS], scale[BLOCKS];
-    int32_t sums[2][BLOCKS]; /* of 16 values each */
+    float inverse[BLOCKS];
     __m256i fours[BLOCKS];
     _mm_storeu_ps(inverse, inverses);
-    _mm_storeu_ps(scale, _mm_div_ps(_mm_castsi128_ps(bits), full));
     for (int i = 0; i < BLOCKS; i++) {
         __m128i low = rounded(_mm512_loadu_ps(x + i * LOCUS_BLOCK), inverse[i]);
         __m128i high = rounded(_mm512_loadu_ps(x + i * LOCUS_BLOCK + 16), inverse[i]);
@@ -72,13 +83,7 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
         fours[i] =
             _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), q), _mm256_set1_epi16(1));
     }
-    _mm256_storeu_si256((__m256i *)(void *)sums, sums_of_each(fours));
-    for (int i = 0; i < BLOCKS; i++) {
-        blocks[i].scale = scale[i];
-        blocks[i].minus_8_sum = -8 * (sums[0][i] + sums[1][i]);
-        blocks[i].minus_128_sum = -128 * (sums[0][i] + sums[1][i]);
-        blocks[i].minus_128_first = -128 * sums[0][i];
-    }
+    store_heads(blocks, _mm_div_ps(_mm_castsi128_ps(bits), full), sums_of_each(fours));
     return true;
 }
 

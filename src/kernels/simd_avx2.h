@@ -123,9 +123,8 @@ INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *
     int four;
     memcpy(&four, q, sizeof four);
     __m256i x = _mm256_set1_epi32(four);
-    __m256i pairs = form.negative
-                        ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
-                        : _mm256_maddubs_epi16(w, x);
+    __m256i pairs = form.negative ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+                                  : _mm256_maddubs_epi16(w, x);
     return _mm256_add_epi32(dots, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 

@@ -14,7 +14,8 @@
 
 enum {
     PANEL_VECS = LOCUS_PANEL / VEC_LANES,
-    ROW_VECS = ROW_PANELS * PANEL_VECS, /* a single row's accumulators, where weights are no blocks */
+    ROW_VECS =
+        ROW_PANELS * PANEL_VECS, /* a single row's accumulators, where weights are no blocks */
     MAX_ACC = TILE_ROWS * TILE_VECS + ROW_VECS,
     PREFETCH_BYTES = 2048 /* how far ahead of a single row its weights are asked for */
 };
@@ -35,13 +36,12 @@ INLINE void ask_for(const char *weights, size_t n_bytes)
 /* Into acc[n_rows][n_vecs] goes everything that n_rows rows of activations from `row` on have to
  * give to the vectors of a panel from `first` on, or to all of some panels (ROW_VECS). */
 INLINE void accumulate(struct locus_traits form, vec *acc, const struct locus_matmul *op,
-                     const char *panel, int row, int n_rows, int first, int n_vecs);
+                       const char *panel, int row, int n_rows, int first, int n_vecs);
 
 /* ---- tiles -------------------------------------------------------------------------------- */
 
 /* A row's outputs from `lane` on: n_vecs accumulators plus bias, stored or added. */
-INLINE void store_acc(const struct locus_matmul *op, int row, int lane, const vec *acc,
-                         int n_vecs)
+INLINE void store_acc(const struct locus_matmul *op, int row, int lane, const vec *acc, int n_vecs)
 {
     float *out = op->out + (size_t)row * (size_t)op->weight->rows + lane;
     const float *bias = op->bias ? op->bias + lane : NULL;

@@ -26,20 +26,28 @@ static void floats_of_bf16(float *out, const void *row, size_t n_values)
 
 /* ---- blocks of 32 ------------------------------------------------------------------------- */
 
-/* Level i of 32 that are stored as 16 low nibbles and then 16 high ones. */
-static inline int nibble(const uint8_t q[LOCUS_BLOCK / 2], int i)
+/* 32 levels that are stored as 16 low nibbles and then 16 high ones, less an offset. */
+static inline void read_nibbles(int8_t out[LOCUS_BLOCK], const uint8_t q[LOCUS_BLOCK / 2],
+                                int offset)
 {
-    return i < LOCUS_BLOCK / 2 ? q[i] & 15 : q[i - LOCUS_BLOCK / 2] >> 4;
+    for (int i = 0; i < LOCUS_BLOCK / 2; i++)
+        out[i] = (int8_t)((q[i] & 15) - offset);
+    for (int i = 0; i < LOCUS_BLOCK / 2; i++)
+        out[i + LOCUS_BLOCK / 2] = (int8_t)((q[i] >> 4) - offset);
 }
 
-/* Bit i of 32. */
-static inline int bit(const uint8_t bits[4], int i)
+/* The same, whose fifth bits are those of 4 bytes. */
+static inline void read_fives(int8_t out[LOCUS_BLOCK], const uint8_t q[LOCUS_BLOCK / 2],
+                              const uint8_t high[4], int offset)
 {
-    return bits[i / 8] >> (i % 8) & 1;
+    read_nibbles(out, q, offset);
+    for (int i = 0; i < LOCUS_BLOCK; i++)
+        out[i] = (int8_t)(out[i] + ((high[i / 8] >> i % 8 & 1) << 4));
 }
 
-static void set_scale(struct locus_levels *levels, uint16_t half)
+static inline void set_scale(struct locus_levels *levels, uint16_t half)
 {
+    levels->half = half;
     levels->scale[0] = levels->scale[1] = locus_half_to_float(half);
 }
 
@@ -54,8 +62,7 @@ static void read_q4_0(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q4_0 *in = (const struct locus_q4_0 *)row + block;
     set_scale(levels, in->scale);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
-        levels->q[i] = (int8_t)(nibble(in->q, i) - 8);
+    read_nibbles(levels->q, in->q, 8);
 }
 
 static void read_q4_1(struct locus_levels *levels, const void *row, size_t block)
@@ -63,16 +70,14 @@ static void read_q4_1(struct locus_levels *levels, const void *row, size_t block
     const struct locus_q4_1 *in = (const struct locus_q4_1 *)row + block;
     set_scale(levels, in->scale);
     levels->min = locus_half_to_float(in->min);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
-        levels->q[i] = (int8_t)nibble(in->q, i);
+    read_nibbles(levels->q, in->q, 0);
 }
 
 static void read_q5_0(struct locus_levels *levels, const void *row, size_t block)
 {
     const struct locus_q5_0 *in = (const struct locus_q5_0 *)row + block;
     set_scale(levels, in->scale);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
-        levels->q[i] = (int8_t)((nibble(in->q, i) | bit(in->high, i) << 4) - 16);
+    read_fives(levels->q, in->q, in->high, 16);
 }
 
 static void read_q5_1(struct locus_levels *levels, const void *row, size_t block)
@@ -80,8 +85,7 @@ static void read_q5_1(struct locus_levels *levels, const void *row, size_t block
     const struct locus_q5_1 *in = (const struct locus_q5_1 *)row + block;
     set_scale(levels, in->scale);
     levels->min = locus_half_to_float(in->min);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
-        levels->q[i] = (int8_t)(nibble(in->q, i) | bit(in->high, i) << 4);
+    read_fives(levels->q, in->q, in->high, 0);
 }
 
 static void read_iq4_nl(struct locus_levels *levels, const void *row, size_t block)
@@ -90,8 +94,9 @@ static void read_iq4_nl(struct locus_levels *levels, const void *row, size_t blo
                                     1,    13,   25,  38,  53,  69,  89,  113};
     const struct locus_q4_0 *in = (const struct locus_q4_0 *)row + block;
     set_scale(levels, in->scale);
+    read_nibbles(levels->q, in->q, 0);
     for (int i = 0; i < LOCUS_BLOCK; i++)
-        levels->q[i] = values[nibble(in->q, i)];
+        levels->q[i] = values[levels->q[i]];
 }
 
 /* ---- blocks of 256 ------------------------------------------------------------------------ */
@@ -175,10 +180,12 @@ static const struct locus_weight_type types[] = {
                     .dequantise = floats_of_bf16,
                     .encode = locus_encode_bf16},
     [LOCUS_Q8_0] = {.form = LOCUS_FORM_Q8,
+                    .as_packed = true,
                     .limit = HALF_MAX * 127,
                     .read = read_q8_0,
                     .encode = locus_encode_q8_0},
     [LOCUS_Q4_0] = {.form = LOCUS_FORM_Q4,
+                    .as_packed = true,
                     .limit = HALF_MAX * 7,
                     .read = read_q4_0,
                     .encode = locus_encode_q4_0},

@@ -1,4 +1,5 @@
-/* Types of weights: what the blocks of a GGUF file hold, and the form of panels that holds the same.
+/* Types of weights: what the blocks of a GGUF file hold, and the form of panels that holds the
+ * same.
  *
  * A type is a row of the table in weight_type.c: its form, and how 32 of its values are read. All
  * else (rows as floats, packing, products) is made from these.
@@ -64,12 +65,14 @@ struct locus_q6_k {
 /* 32 values of a row: value i is scale[i / 16] * q[i], plus min where the form has mins. */
 struct locus_levels {
     float scale[2], min;
+    uint16_t half; /* the scale, of forms that keep halves */
     int8_t q[LOCUS_BLOCK];
 };
 
 struct locus_weight_type {
     enum locus_form form;
-    float limit; /* encode holds finite values up to this magnitude */
+    bool as_packed; /* a block is its scale, then its levels as the form has them */
+    float limit;    /* encode holds finite values up to this magnitude */
     /* n_values of a stored row as floats. NULL: by `read`. */
     void (*dequantise)(float *out, const void *row, size_t n_values);
     /* Values 32 * block and on of a stored row. NULL: values are not in blocks. */

@@ -60,7 +60,8 @@ static void reserve_room(struct locus_loading *loading)
         if (rows < LEAST_ROWS || rows > INT_MAX || tensor->dims[0] > INT_MAX) continue;
         /* Fused rows that are taken apart end in a panel each. */
         size_t n_panels = (size_t)(rows - 1) / LOCUS_PANEL + 1 + SPLITS, n_bytes;
-        if (!locus_mul_size(n_panels, locus_panel_bytes(locus_traits_of(tensor->type), (int)tensor->dims[0]),
+        if (!locus_mul_size(n_panels,
+                            locus_panel_bytes(locus_traits_of(tensor->type), (int)tensor->dims[0]),
                             &n_bytes) ||
             n_bytes > SIZE_MAX / 4 - total)
             return;

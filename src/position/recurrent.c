@@ -20,9 +20,9 @@ enum { ROWS = 48 }; /* tokens whose products with W_i share a reading of it */
 
 struct gru {
     int n_embd;
-    struct locus_kernels kernels; /* the session's; they change no bit */
-    struct locus_weight ih, hh;          /* [N_GATES * n_embd, n_embd] */
-    const float *bias_ih, *bias_hh;      /* [N_GATES * n_embd]; the model's */
+    struct locus_kernels kernels;   /* the session's; they change no bit */
+    struct locus_weight ih, hh;     /* [N_GATES * n_embd, n_embd] */
+    const float *bias_ih, *bias_hh; /* [N_GATES * n_embd]; the model's */
     float *in,
         *hidden; /* scratch of embed, which one thread calls: [ROWS, N_GATES * n_embd], one row */
 };
