@@ -1,4 +1,5 @@
 /* The tensor table: every tensor's shape, type and place checked before its pointer is made. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "checkpoint/internal.h"
