@@ -162,19 +162,24 @@ static const char *check_shift(const locus_model *model, const struct setting *s
 {
     static float here[N * TINY_VOCAB], there[N * TINY_VOCAB];
     locus_session *session = open_session(model, setting);
-    const struct locus_position_scheme *scheme = session->positions.schemes[0].spec.scheme;
-    bool by_length = session->positions.schemes[0].frame == LOCUS_FRAME_QUERY;
+    const struct locus_position_scheme *first = session->positions.schemes[0].spec.scheme;
+    const bool adds = first->embed && !first->embed_floats;
+    bool by_length = false, rotates = false;
+    for (int i = 0; i < session->positions.n; i++) {
+        by_length |= session->positions.schemes[i].frame == LOCUS_FRAME_QUERY;
+        rotates |= session->positions.schemes[i].spec.scheme->rotate != NULL;
+    }
     struct setting shifted = *setting;
     shifted.first_position = SHIFT;
     eval(session, N, here);
     locus_session_free(session);
     eval_whole(model, &shifted, there);
     double apart = difference(there, here, N, TINY_VOCAB);
-    if (by_length || (scheme->embed && !scheme->embed_floats)) {
+    if (by_length || adds) {
         ck_assert_msg(apart > 1e-3, "%s: a shift changes only %g", setting->position, apart);
         return by_length ? "by length" : "differs";
     }
-    if (scheme->rotate) {
+    if (rotates) {
         ck_assert_msg(apart <= 1e-5, "%s, attention %s: a shift changes %g", setting->position,
                       setting->attention, apart);
         return "within 1e-5";
