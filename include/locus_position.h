@@ -33,7 +33,7 @@ enum locus_position_param_type { LOCUS_PARAM_INT, LOCUS_PARAM_FLOAT, LOCUS_PARAM
 
 /* One parameter of a scheme. Parsing, validation, help and the canonical printer come from it. */
 struct locus_position_param {
-    const char *key;
+    const char *key; /* not "inherit" or "nope_every", which any SPEC may have */
     enum locus_position_param_type type;
     /* Default: a number, one of `choices`, or the model's own "head_dim" or "trained_length" (of
      * an INT or FLOAT). */

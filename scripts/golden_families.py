@@ -361,17 +361,19 @@ def qwen2_experts() -> Case:
 
 
 def qwen3_experts() -> Case:
-    """Qwen3-MoE: q and k normed a head, 3 of 4 experts a token, whose shares add up to 1."""
+    """Qwen3-MoE: q and k normed a head, a dense layer first, then 3 of 4 experts a token, whose
+    shares add up to 1."""
     config = hf.Qwen3MoeConfig(
         **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=ROPE, num_experts=N_EXPERT,
-        num_experts_per_tok=3, moe_intermediate_size=40, norm_topk_prob=True,
+        num_experts_per_tok=3, moe_intermediate_size=40, norm_topk_prob=True, mlp_only_layers=[0],
         tie_word_embeddings=False, experts_implementation="eager",
     )  # fmt: skip
-    parts = SPARSE_PARTS | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
+    parts = LLAMA_PARTS | SPARSE_PARTS
+    parts |= {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
         attention__key_length=8, attention__value_length=8, expert_count=N_EXPERT,
-        expert_used_count=3, expert_feed_forward_length=40,
+        expert_used_count=3, expert_feed_forward_length=40, leading_dense_block_count=1,
     )  # fmt: skip
     names = Names(LLAMA_WHOLE, LAYERS, parts, experts="mlp.experts")
     return Case(hf.Qwen3MoeForCausalLM(config), names, "qwen3moe", metadata)

@@ -75,8 +75,8 @@ class Case:
                     state.pop(name.format(h)) for h in range(N_HEAD) if name.format(h) in state
                 ]
                 out.append(Tensor.of(f"blk.{i}.{part}.weight", np.stack(heads)))
-            if self.names.experts:
-                name = self.names.layer.format(i) + self.names.experts
+            name = self.names.layer.format(i) + self.names.experts
+            if self.names.experts and f"{name}.gate_up_proj" in state:
                 gate, up = np.split(state.pop(f"{name}.gate_up_proj"), 2, axis=1)
                 parts = {"gate": gate, "up": up, "down": state.pop(f"{name}.down_proj")}
                 for part, values in parts.items():

@@ -3,6 +3,7 @@
  *     dense     down(act(up(in))), or down(act(gate(in)) * up(in))
  *     experts   router(in) -> probabilities -> the largest few -> the sum of share * expert(in)
  */
+#include <check.h>
 #include <math.h>
 
 #include "plain.h"
@@ -33,10 +34,11 @@ static void share_out(const struct locus_config *config, double *scores)
 {
     const int n = config->n_expert;
     double sum = 0, taken = 0, shares[256] = {0};
+    ck_assert_int_le(n, 256);
     for (int e = 0; e < n; e++)
         sum += exp(scores[e]);
     for (int e = 0; e < n; e++)
-        scores[e] = config->sigmoid_experts ? sigmoid(scores[e]) : exp(scores[e]) / sum;
+        scores[e] = exp(scores[e]) / sum;
     for (int i = 0; i < config->n_expert_used; i++) {
         int best = 0;
         for (int e = 1; e < n; e++)
@@ -45,7 +47,7 @@ static void share_out(const struct locus_config *config, double *scores)
         scores[best] = -1;
     }
     for (int e = 0; e < n; e++)
-        scores[e] = shares[e] * (double)config->expert_scale / (config->normed_experts ? taken : 1);
+        scores[e] = shares[e] / (config->normed_experts ? taken : 1);
 }
 
 /* out[n, n_embd] += share[i * stride] of a token times what an expert makes of it. */

@@ -20,6 +20,13 @@ static void text(struct variant *variant, const char *key, const char *value)
     locus_writer_string(variant_writer(variant), key, value, strlen(value));
 }
 
+static void number(struct variant *variant, const char *key, float value)
+{
+    locus_writer_f32(variant_writer(variant), key, value);
+}
+
+static const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1};
+
 static void replace_u32(struct variant *variant, const char *key, uint32_t value)
 {
     variant_drop(variant, key);
@@ -220,19 +227,26 @@ static void experts_without_weights(struct variant *variant)
     u32(variant, "llama.expert_used_count", 2);
 }
 
+/* 2^10 of 2^22 rows each, of which an int counts none. */
+static void wrapped_experts(struct variant *variant)
+{
+    u32(variant, "llama.expert_count", 1 << 10);
+    u32(variant, "llama.expert_used_count", 2);
+    u32(variant, "llama.expert_feed_forward_length", 1 << 22);
+    variant_add(variant, "blk.0.ffn_gate_exps.weight", LOCUS_F32, 0, 32, ones);
+}
+
+static void scaled_experts(struct variant *variant)
+{
+    number(variant, "llama.expert_weights_scale", 2.5f);
+}
+
 static void groups_of_experts(struct variant *variant)
 {
     u32(variant, "llama.expert_group_count", 4);
 }
 
 /* ---- refusals: what would change the result ------------------------------------------------- */
-
-static void number(struct variant *variant, const char *key, float value)
-{
-    locus_writer_f32(variant_writer(variant), key, value);
-}
-
-static const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1};
 
 static void unknown_key(struct variant *variant)
 {
@@ -351,6 +365,8 @@ static const struct refusal {
     {experts, {"llama.expert_used_count is 0", "expected 1 to the 8 experts"}},
     {experts_without_weights,
      {"a mixture of 8 experts, but tensor blk.0.ffn_gate_exps.weight is missing"}},
+    {wrapped_experts, {"make 1024 experts, and 0 shared, of width 4194304", "expected at most"}},
+    {scaled_experts, {"llama.expert_weights_scale is 2.5, expected 1"}},
     {groups_of_experts, {"llama.expert_group_count is 4, expected 0", "is not supported"}},
     {unknown_key, {"llama.attention.frobnication is a key", "may change the result"}},
     {other_familys_key, {"locus.embedding_scale is a key", "may change the result"}},

@@ -234,6 +234,38 @@ START_TEST(as_f32_a_checkpoint_has_the_very_values)
 }
 END_TEST
 
+/* Experts are matrices; norms of each head, routers and vectors stay as they are. */
+START_TEST(experts_are_quantised_and_norms_and_routers_are_not)
+{
+    static const struct {
+        const char *model, *tensor;
+        enum locus_tensor_type type;
+    } cases[] = {
+        {"mixtral-experts.gguf", "blk.0.ffn_gate_exps.weight", LOCUS_Q8_0},
+        {"mixtral-experts.gguf", "blk.1.ffn_up_exps.weight", LOCUS_Q8_0},
+        {"mixtral-experts.gguf", "blk.0.ffn_gate_inp.weight", LOCUS_F32},
+        {"mixtral-experts.gguf", "blk.0.attn_norm.weight", LOCUS_F32},
+        {"stablelm-head-norms.gguf", "blk.0.attn_q_norm.weight", LOCUS_F32},
+        {"stablelm-head-norms.gguf", "blk.0.attn_q.weight", LOCUS_Q8_0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct locus_quantize job = {.type = LOCUS_Q8_0, .n_threads = 1};
+        const char *out = testing_temporary("experts.gguf");
+        locus_error error = {0};
+        ck_assert_msg(!locus_quantize(&job, testing_golden(cases[i].model), out, &error), "%s",
+                      error.message);
+        struct locus_checkpoint *checkpoint = locus_checkpoint_open(out, &error);
+        ck_assert_msg(checkpoint != NULL, "%s", error.message);
+        const struct locus_tensor *tensor = locus_checkpoint_tensor(checkpoint, cases[i].tensor);
+        ck_assert_msg(tensor && tensor->type == cases[i].type, "%s", cases[i].tensor);
+        locus_checkpoint_free(checkpoint);
+        locus_model *model = locus_model_open(out, &error);
+        ck_assert_msg(model != NULL, "%s", error.message);
+        locus_model_free(model);
+    }
+}
+END_TEST
+
 START_TEST(a_file_may_be_quantised_in_its_own_place)
 {
     const char *path = testing_temporary("same.gguf");
@@ -321,6 +353,7 @@ int main(void)
     TCase *files = tcase_create("files");
     tcase_add_loop_test(files, a_whole_checkpoint_runs_in_every_type, 0, 4);
     tcase_add_loop_test(files, as_f32_a_checkpoint_has_the_very_values, 0, 4);
+    tcase_add_test(files, experts_are_quantised_and_norms_and_routers_are_not);
     tcase_add_test(files, a_file_may_be_quantised_in_its_own_place);
     tcase_add_test(files, a_stopped_job_leaves_what_was_there);
     tcase_add_loop_test(files, a_value_that_does_not_fit_is_refused_and_leaves_no_file, 0, 3);

@@ -260,7 +260,7 @@ static int write_out(const struct locus_output_file *output, const char *bytes, 
     while (n_bytes > 0) {
         const bool whole = output->temporary || n_bytes < PIPE_BUF;
         ssize_t n = write(output->descriptor, bytes, whole ? n_bytes : PIPE_BUF);
-        if (n < 0) return errno;
+        if (n <= 0) return n ? errno : EIO;
         bytes += n;
         n_bytes -= (size_t)n;
     }

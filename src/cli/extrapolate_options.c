@@ -100,17 +100,19 @@ static int read_lengths(struct locus_extrapolate *run, const char *list)
 {
     enum { MOST = 1000 };
     for (const char *next = list; next; next = strchr(next, ',')) {
-        next += *next == ',';
+        next += next > list; /* past the comma */
         char item[40];
         const size_t length = strcspn(next, ",");
         int from, to;
         memcpy(item, next, length < sizeof item ? length : sizeof item - 1);
         item[length < sizeof item ? length : sizeof item - 1] = '\0';
-        if (length >= sizeof item || !read_range(item, &from, &to) || run->n_lengths > MOST)
+        if (length >= sizeof item || !read_range(item, &from, &to))
             return locus_talk_usage(command_name,
                                     "--lengths: found '%s', expected N or FROM:TO, and commas "
                                     "between several",
                                     item);
+        if (run->n_lengths > MOST)
+            return locus_talk_usage(command_name, "--lengths: more than %d lengths", MOST);
         for (int64_t n = from; n <= to; n *= 2)
             if (!add_length(run, (int)n)) return locus_talk_error("out of memory for the lengths");
     }

@@ -90,6 +90,7 @@ static size_t gap_length(struct span text)
 {
     size_t length = 0;
     int n_ends = 0;
+    if (text.n_bytes == 0 || *text.bytes != '\n') return 0;
     for (size_t i = 0; i < text.n_bytes; i++) {
         if (text.bytes[i] == '\n')
             n_ends++, length = i + 1;
@@ -175,7 +176,12 @@ static enum locus_status add_document(struct locus_corpus *corpus, const locus_t
     }
     size_t total = (size_t)corpus->n_tokens + n;
     size_t n_documents = (size_t)corpus->n_documents + 1;
-    int32_t *all = total < INT_MAX ? realloc(corpus->tokens, total * sizeof *all) : NULL;
+    if (total >= INT_MAX) {
+        free(tokens);
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "the text is %zu tokens or more, expected fewer than %d", total, INT_MAX);
+    }
+    int32_t *all = realloc(corpus->tokens, total * sizeof *all);
     if (all) corpus->tokens = all;
     struct locus_document *documents =
         all ? realloc(corpus->documents, n_documents * sizeof *documents) : NULL;

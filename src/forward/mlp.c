@@ -61,16 +61,11 @@ static struct locus_activations hidden_of(const struct pass *pass, const struct 
 
 /* ---- experts ------------------------------------------------------------------------------ */
 
-/* Scores[n] become probabilities, together or each by itself. */
+/* Scores[n_expert] become probabilities. */
 static void to_probabilities(const struct locus_config *config, float *scores)
 {
     const int n = config->n_expert;
     float max = scores[0], sum = 0;
-    if (config->sigmoid_experts) {
-        for (int i = 0; i < n; i++)
-            scores[i] = 1 / (1 + locus_exp(-scores[i]));
-        return;
-    }
     for (int i = 1; i < n; i++)
         max = scores[i] > max ? scores[i] : max;
     for (int i = 0; i < n; i++)
@@ -94,7 +89,7 @@ static void choose_experts(const struct locus_config *config, float *probabiliti
     }
     for (int e = 0; e < config->n_expert; e++) {
         if (config->normed_experts && taken[e]) probabilities[e] /= sum;
-        probabilities[e] = taken[e] ? probabilities[e] * config->expert_scale : 0;
+        if (!taken[e]) probabilities[e] = 0;
     }
 }
 

@@ -104,8 +104,8 @@ static enum locus_status read_shape(struct locus_keys *keys, struct locus_config
 /* expert_*: a mixture of experts in place of the MLP, in all layers but the first few. */
 static enum locus_status read_experts(struct locus_keys *keys, struct locus_config *config)
 {
-    enum { MAX_EXPERTS = 1 << 12, MAX_WIDTH = 1 << 22, SOFTMAX = 1, SIGMOID = 2 };
-    int n_shared = 0, gating = SOFTMAX;
+    enum { MAX_EXPERTS = 1 << 12, MAX_WIDTH = 1 << 22 };
+    int n_shared = 0;
     enum locus_status status;
     if ((status = locus_keys_int(keys, "expert_count", 0, MAX_EXPERTS, &config->n_expert)) ||
         (status =
@@ -122,17 +122,22 @@ static enum locus_status read_experts(struct locus_keys *keys, struct locus_conf
     if ((status = locus_keys_int(keys, "expert_feed_forward_length", 1, MAX_WIDTH,
                                  &config->n_ff_expert)))
         return status;
-    if ((int64_t)n_shared * config->n_ff_expert <= MAX_WIDTH)
-        config->n_ff_shared = n_shared * config->n_ff_expert;
+    const int64_t shared = (int64_t)n_shared * config->n_ff_expert;
+    const int64_t widest =
+        config->n_ff_expert > config->n_embd ? config->n_ff_expert : config->n_embd;
+    if (shared > MAX_WIDTH || config->n_expert * widest > INT_MAX)
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: %s.expert_* make %d experts, and %d shared, of width %d: expected "
+                          "at most %d rows in one matrix",
+                          locus_checkpoint_path(keys->checkpoint), keys->family, config->n_expert,
+                          n_shared, config->n_ff_expert, INT_MAX);
+    config->n_ff_shared = (int)shared;
     if ((status = locus_keys_int(keys, "expert_shared_feed_forward_length", 0, MAX_WIDTH,
                                  &config->n_ff_shared)) ||
         (status = locus_keys_int(keys, "leading_dense_block_count", 0, config->n_layer,
-                                 &config->n_dense)) ||
-        (status = locus_keys_int(keys, "expert_gating_func", SOFTMAX, SIGMOID, &gating)) ||
-        (status = locus_keys_bool(keys, "expert_weights_norm", &config->normed_experts)))
+                                 &config->n_dense)))
         return status;
-    config->sigmoid_experts = gating == SIGMOID;
-    return locus_keys_float(keys, "expert_weights_scale", 0, &config->expert_scale);
+    return locus_keys_bool(keys, "expert_weights_norm", &config->normed_experts);
 }
 
 /* attention.window: of so many layers as window_every says the last one is local; 0 or 1: all. */
@@ -176,6 +181,15 @@ static enum locus_status check_layout(struct locus_keys *keys)
     return locus_keys_choice(keys, "tensor_data_layout", layouts, 2, &layout);
 }
 
+/* Scales of 0, by which files of other families mean that there is none. */
+static void drop_zero_scales(struct locus_config *config, float score_scale)
+{
+    if (config->embedding_scale == 0) config->embedding_scale = 1;
+    if (config->residual_scale == 0) config->residual_scale = 1;
+    if (config->logit_scale == 0) config->logit_scale = 1;
+    if (config->attention_scale == 0) config->attention_scale = score_scale;
+}
+
 static enum locus_status read_config(struct locus_keys *keys, struct locus_config *config,
                                      const struct locus_architecture *architecture)
 {
@@ -187,6 +201,7 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
     config->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
     if (architecture->wide_scores_layers == config->n_layer)
         config->attention_scale = (float)(1.0 / sqrt((double)config->n_embd / config->n_head));
+    const float score_scale = config->attention_scale;
     if (architecture->root_embedding_scale) config->embedding_scale = sqrtf((float)config->n_embd);
     if ((status = locus_keys_float(keys, architecture->epsilon_key, 0, &config->norm_epsilon)) ||
         (status = locus_keys_float(keys, "embedding_scale", 0, &config->embedding_scale)) ||
@@ -199,8 +214,8 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
         (status = locus_keys_bool(keys, "use_parallel_residual", &config->parallel_residual)) ||
         (status = check_layout(keys)) || (status = read_experts(keys, config)))
         return status;
-    if (architecture->divides_logits && config->logit_scale > 0)
-        config->logit_scale = 1 / config->logit_scale;
+    if (!architecture->spelled_out) drop_zero_scales(config, score_scale);
+    if (architecture->divides_logits) config->logit_scale = 1 / config->logit_scale;
     if (architecture->spelled_out) status = read_spelled_out(keys, config);
     if (status || (status = architecture->spelled_out
                                 ? read_own_window(keys, config)
@@ -218,7 +233,6 @@ enum locus_status locus_config_read(struct locus_config *config,
     *config = architecture->defaults;
     config->norm_epsilon = 1e-5f;
     config->embedding_scale = config->residual_scale = config->logit_scale = 1;
-    config->expert_scale = 1;
     enum locus_status status = locus_keys_begin(&keys, checkpoint, architecture->name, error);
     if (!status) status = read_config(&keys, config, architecture);
     locus_keys_end(&keys);

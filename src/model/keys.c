@@ -210,8 +210,9 @@ enum locus_status locus_keys_choice(struct locus_keys *keys, const char *key,
             *value = i;
             return LOCUS_OK;
         }
-        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
-                                   names[i]);
+        if (length < sizeof known)
+            length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
+                                       names[i]);
     }
     return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is \"%.*s\", expected one of %s",
                       path_of(keys), keys->full, (int)(n_bytes < 40 ? n_bytes : 40), found, known);
@@ -228,6 +229,8 @@ static const struct absent {
     {"attention.output_scale", "scaling the attention's output", 1, 0},
     {"attention.temperature_scale", "scores whose temperature grows with the position", 0, 0},
     {"attention.shared_kv_layers", "layers that share keys", 0, 0},
+    {"expert_gating_func", "experts by other probabilities than a softmax's", 1, 0},
+    {"expert_weights_scale", "scaling the experts' shares", 1, 0},
     {"expert_group_count", "experts in groups", 0, 1},
     {"nextn_predict_layers", "layers that predict further tokens", 0, 0},
     {"rope.scaling.alpha", "a rotation's base scaled by alpha", 0, 1},

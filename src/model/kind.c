@@ -4,12 +4,17 @@
 #include "base/text.h"
 #include "model/model.h"
 
+#define ADAPTER "a LoRA adapter"
+#define IMATRIX "an importance matrix"
+
 /* general.type, and what it stands for. */
 static const struct kind {
     const char *type, *what;
 } kinds[] = {
-    {"adapter", "a LoRA adapter"},          {"imatrix", "an importance matrix"},
-    {"vocab", "a vocabulary alone"},        {"mmproj", "a projector of images or sound"},
+    {"adapter", ADAPTER},
+    {"imatrix", IMATRIX},
+    {"vocab", "a vocabulary alone"},
+    {"mmproj", "a projector of images or sound"},
     {"control_vector", "a control vector"},
 };
 
@@ -77,10 +82,9 @@ enum locus_status locus_model_check_kind(const struct locus_checkpoint *checkpoi
     if (status || (status = check_split(checkpoint, error)) ||
         (status = check_blocks(checkpoint, error)))
         return status;
-    if (locus_checkpoint_has(checkpoint, "adapter.type"))
-        return refuse(checkpoint, kinds[0].what, error);
+    if (locus_checkpoint_has(checkpoint, "adapter.type")) return refuse(checkpoint, ADAPTER, error);
     if (locus_checkpoint_has(checkpoint, "imatrix.chunk_count"))
-        return refuse(checkpoint, kinds[1].what, error);
+        return refuse(checkpoint, IMATRIX, error);
     if (locus_checkpoint_n_tensors(checkpoint) == 0)
         return refuse(checkpoint,
                       locus_checkpoint_has(checkpoint, "tokenizer.ggml.tokens")

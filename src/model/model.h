@@ -40,9 +40,7 @@ struct locus_config {
     int n_expert, n_expert_used;  /* a mixture of experts: how many, and how many a token takes */
     int n_ff_expert, n_ff_shared; /* width of an expert, and of the one that all tokens take; 0 */
     int n_dense;                  /* layers before the first that has experts */
-    bool sigmoid_experts;         /* each expert's probability by itself, not by a softmax */
     bool normed_experts;          /* the shares of a token's experts add up to 1 */
-    float expert_scale;           /* shares times this */
     struct locus_layer_config *layers; /* [n_layer], the configuration's own */
     char position[256];                /* SPEC of the scheme it was trained with */
 };

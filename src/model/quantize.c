@@ -93,16 +93,25 @@ static bool is_small(const struct locus_tensor_type_info *info)
     return info->block_bytes < info->block_values;
 }
 
+/* A matrix that products read, or one of each expert; not a norm's weights a head, a router, or a
+ * position scheme's table, which are few and matter. */
+static bool is_matrix(const struct locus_tensor *tensor)
+{
+    static const char *const kept[] = {"position_", "rope_", "_norm.", "ffn_gate_inp"};
+    static const char ending[] = ".weight";
+    const size_t length = strlen(tensor->name), end = sizeof ending - 1;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (strstr(tensor->name, kept[i])) return false;
+    return length > end && !strcmp(tensor->name + length - end, ending) && tensor->n_dims >= 2 &&
+           tensor->dims[1] >= 2;
+}
+
 /* The type the tensor is to have. */
 static enum locus_tensor_type choose_type(struct locus_quantize *job,
                                           const struct locus_tensor *tensor)
 {
     const char *name = tensor->name;
-    size_t length = strlen(name);
-    bool weight = length > 7 && strcmp(name + length - 7, ".weight") == 0;
-    if (!weight || tensor->n_dims != 2 || tensor->dims[1] < 2 || strstr(name, "position_") ||
-        strstr(name, "rope_"))
-        return tensor->type;
+    if (!is_matrix(tensor)) return tensor->type;
     enum locus_tensor_type type = job->type;
     bool ends = strcmp(name, "token_embd.weight") == 0 || strcmp(name, "output.weight") == 0;
     const struct locus_tensor_type_info *info = locus_tensor_type_find((uint32_t)type);

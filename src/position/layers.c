@@ -48,7 +48,7 @@ static bool read_bound(struct locus_word word, int fallback, int least, int *bou
     double value = fallback;
     bool valid = word.n_bytes == 0 || (locus_number_parse(word.bytes, word.n_bytes, true, &value) &&
                                        value >= least && value < INT_MAX);
-    *bound = (int)value;
+    if (valid) *bound = (int)value;
     return valid;
 }
 

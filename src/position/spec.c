@@ -97,6 +97,14 @@ static bool fallback_value(const struct locus_position_param *param,
     return true;
 }
 
+/* A key that any SPEC may have can't be a scheme's own. */
+static bool is_common(const char *key)
+{
+    for (size_t i = 0; i < sizeof common_keys / sizeof *common_keys; i++)
+        if (!strcmp(key, common_keys[i])) return true;
+    return false;
+}
+
 /* Fills every value with its default; checks the table, since a user's scheme is new to us. */
 static enum locus_status fill_defaults(struct locus_position_spec *spec,
                                        const struct locus_position_env *env, locus_error *error)
@@ -110,7 +118,7 @@ static enum locus_status fill_defaults(struct locus_position_spec *spec,
     for (int i = 0; i < n; i++) {
         const struct locus_position_param *param = &scheme->params[i];
         bool choice = param->type == LOCUS_PARAM_CHOICE;
-        bool valid = param->fallback && strcmp(param->key, inherit_key) != 0 &&
+        bool valid = param->fallback && !is_common(param->key) &&
                      (choice ? param->choices != NULL : !param->choices || param->min >= 0);
         if (!valid || !fallback_value(param, env, &spec->values[i]))
             return locus_fail(error, LOCUS_ERROR_ARGUMENT,
