@@ -40,6 +40,7 @@ check "no command" refuses 2 'no command'
 check "an unknown command" refuses 2 "unknown command 'generat'.*'generate'" generat
 check "an option for a command" refuses 2 "where the command is expected" --seed
 check "an unknown option" refuses 2 "unknown option '--promt'.*'--prompt'" generate --promt x
+check "other spellings are not offered" refuses 2 "unknown option '--ctxsize'\$" generate --ctxsize 5
 check "an unknown letter" refuses 2 "unknown option '-Z'" generate -Z
 check "an option that may mean two" refuses 2 'may mean --presence-penalty, --prompt|may mean' \
     generate --pr x

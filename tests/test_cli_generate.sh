@@ -272,4 +272,10 @@ if has_python; then
     check "a stop text is the reason" is_json 'it["finish_reason"] == "stop"'
 fi
 
+# ---- streams that are not there --------------------------------------------------------------
+
+"$locus" generate -q -n 3 --seed 1 --ignore-eos <&- >"$out" 2>"$err"
+check "without a standard input there is no prompt" is "$?" 0
+check "and a text" test -s "$out"
+
 report
