@@ -524,6 +524,35 @@ START_TEST(types_say_what_tokens_are_for)
 }
 END_TEST
 
+/* A second token of a byte is never a text's. */
+START_TEST(the_first_token_of_a_byte_stands_for_it)
+{
+    enum { BYTES = 3, BYTE = 6, N = BYTES + 256 + 64 };
+    const char *path = vocabulary_sentencepiece(1), *texts[N];
+    size_t lengths[N], n;
+    enum locus_value_type type;
+    double numbers[N];
+    int32_t types[N];
+    struct subject plain = open_subject(path);
+    ck_assert(locus_checkpoint_array(plain.checkpoint, "tokenizer.ggml.tokens", &type, &n));
+    ck_assert_uint_le(n, N);
+    locus_checkpoint_array_strings(plain.checkpoint, "tokenizer.ggml.tokens", texts, lengths);
+    locus_checkpoint_array_numbers(plain.checkpoint, "tokenizer.ggml.token_type", numbers);
+    for (size_t i = 0; i < n; i++)
+        types[i] = (int32_t)numbers[i];
+    texts[n - 1] = "<0x78>", lengths[n - 1] = 6, types[n - 1] = BYTE;
+    struct variant *variant = variant_begin(path);
+    variant_drop(variant, "tokenizer.ggml.tokens");
+    variant_drop(variant, "tokenizer.ggml.token_type");
+    locus_writer_strings(variant_writer(variant), "tokenizer.ggml.tokens", texts, lengths, n);
+    locus_writer_i32s(variant_writer(variant), "tokenizer.ggml.token_type", types, n);
+    struct subject twice = open_subject(variant_finish(variant));
+    check_ids(&twice, "ax", 0, (const int32_t[]){BYTES + 256 + 7, BYTES + 'x'}, 2);
+    close_subject(&twice);
+    close_subject(&plain);
+}
+END_TEST
+
 static enum locus_status join(void *context, const char *word, size_t n_bytes, locus_error *error)
 {
     (void)error;
@@ -585,6 +614,7 @@ int main(void)
     tcase_add_test(tests, first_space_is_dropped_only_where_it_was_added);
     tcase_add_test(tests, bytes_without_a_token_are_unknown);
     tcase_add_test(tests, types_say_what_tokens_are_for);
+    tcase_add_test(tests, the_first_token_of_a_byte_stands_for_it);
     tcase_add_test(tests, blanks_are_those_of_unicode);
     tcase_add_test(tests, ids_outside_the_vocabulary_have_no_bytes);
     suite_add_tcase(suite, tests);
