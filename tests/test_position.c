@@ -220,19 +220,24 @@ static bool check_admission(const locus_model *model, const struct setting *sett
     struct setting in_full = *setting;
     in_full.attention = "full";
     locus_session *session = open_session(model, &in_full);
-    const struct locus_position_scheme *scheme = session->positions.schemes[0].spec.scheme;
     bool hides = strncmp(setting->attention, "full", 4) != 0;
     bool moves = hides && strncmp(setting->attention, "window", 6) != 0;
-    bool admitted =
-        !(moves && (scheme->embed || session->positions.schemes[0].frame == LOCUS_FRAME_QUERY)) &&
-        !(hides && scheme->whole_row);
+    const struct locus_position_scheme *refused = NULL; /* the first that can't be served */
+    for (int i = 0; i < session->positions.n && !refused; i++) {
+        const struct locus_position *position = &session->positions.schemes[i];
+        const struct locus_position_scheme *scheme = position->spec.scheme;
+        if ((moves && (scheme->embed || position->frame == LOCUS_FRAME_QUERY)) ||
+            (hides && scheme->whole_row))
+            refused = scheme;
+    }
+    const bool admitted = !refused;
     locus_session_free(session);
     session = try_session(model, setting, &error);
     ck_assert_msg((session != NULL) == admitted, "%s, attention %s: %s", setting->position,
                   setting->attention, session ? "is accepted" : error.message);
     if (!session) {
         ck_assert_int_eq(error.status, LOCUS_ERROR_UNSUPPORTED);
-        ck_assert_msg(strstr(error.message, scheme->name) &&
+        ck_assert_msg(refused && strstr(error.message, refused->name) &&
                           strncmp(error.message + strlen("attention "), setting->attention,
                                   strcspn(setting->attention, ":")) == 0,
                       "%s", error.message);

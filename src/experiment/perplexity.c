@@ -133,12 +133,12 @@ static enum locus_status check_losses(const struct run *run, struct locus_docume
         const float theirs =
             run->reference ? run->divergence->predictions[index + i].reference_nll : 0;
         const float nll = isfinite(run->nll[i]) ? theirs : run->nll[i];
-        if (!isfinite(nll))
-            return locus_fail_numeric(
-                (isfinite(run->nll[i]) ? run->reference : run->session)->model, error,
-                "the loss of token %d, at position %d of its window, is %s%s", index + i, i + 1,
-                isnan(nll) ? "not a number" : "infinite",
-                isfinite(run->nll[i]) ? " under the reference" : "");
+        if (isfinite(nll)) continue;
+        const bool theirs_is_none = run->reference && isfinite(run->nll[i]);
+        return locus_fail_numeric((theirs_is_none ? run->reference : run->session)->model, error,
+                                  "the loss of token %d, at position %d of its window, is %s%s",
+                                  index + i, i + 1, isnan(nll) ? "not a number" : "infinite",
+                                  theirs_is_none ? " under the reference" : "");
     }
     return LOCUS_OK;
 }

@@ -65,11 +65,6 @@ static bool after_each(const struct locus_config *config)
     return config->norm_position == LOCUS_NORM_OUTPUT;
 }
 
-static bool with_shared(const struct locus_config *config)
-{
-    return config->n_ff_shared > 0;
-}
-
 /* ---- the table ------------------------------------------------------------------------------ */
 
 enum { MAX_PARTS = 3 };
@@ -98,8 +93,13 @@ struct linear_row {
         enum size rows;
     } parts[MAX_PARTS];
     bool (*needed)(const struct locus_config *config);
-    bool gated;                                /* of a gated MLP alone */
-    enum which { EVERY, DENSE, MIXED } layers; /* of those without experts, or with them, alone */
+    bool gated; /* of a gated MLP alone */
+    enum which {
+        EVERY,
+        DENSE, /* layers without experts */
+        MIXED, /* layers with experts */
+        SHARED /* those, where there is one that every token takes */
+    } layers;
 };
 
 /* A projection of each expert, one expert's rows after another's in one tensor. */
@@ -122,10 +122,10 @@ static const struct linear_row linears[] = {
     {"ffn_up", EMBD, {{AT(mlp.up), FF}}, always, false, DENSE},
     {"ffn_down", FF, {{AT(mlp.down), EMBD}}, always, false, DENSE},
     {"ffn_gate_inp", EMBD, {{AT(router), EXPERTS}}, always, false, MIXED},
-    {"ffn_gate_inp_shexp", EMBD, {{AT(shared_gate), ONE}}, if_there, false, MIXED},
-    {"ffn_gate_shexp", EMBD, {{AT(shared.gate), SHARED_FF}}, with_shared, true, MIXED},
-    {"ffn_up_shexp", EMBD, {{AT(shared.up), SHARED_FF}}, with_shared, false, MIXED},
-    {"ffn_down_shexp", SHARED_FF, {{AT(shared.down), EMBD}}, with_shared, false, MIXED},
+    {"ffn_gate_inp_shexp", EMBD, {{AT(shared_gate), ONE}}, if_there, false, SHARED},
+    {"ffn_gate_shexp", EMBD, {{AT(shared.gate), SHARED_FF}}, always, true, SHARED},
+    {"ffn_up_shexp", EMBD, {{AT(shared.up), SHARED_FF}}, always, false, SHARED},
+    {"ffn_down_shexp", SHARED_FF, {{AT(shared.down), EMBD}}, always, false, SHARED},
 };
 
 static const struct expert_row experts[] = {
@@ -201,8 +201,10 @@ static enum locus_status load_experts(struct locus_loading *loading, int index)
     if (!has_experts(config, index)) return LOCUS_OK;
     layer->experts = calloc(n, sizeof *layer->experts);
     struct locus_rows *parts = calloc(n, sizeof *parts);
-    if (!layer->experts || !parts)
-        status = locus_fail_memory(loading->error, n * sizeof *layer->experts);
+    if (!layer->experts || !parts) {
+        free(parts);
+        return locus_fail_memory(loading->error, n * sizeof *layer->experts);
+    }
     for (int i = 0; i < N_EXPERT_ROWS && !status; i++) {
         const struct expert_row *row = &experts[i];
         char name[80], prefix[80];
@@ -225,18 +227,31 @@ static enum locus_status load_experts(struct locus_loading *loading, int index)
     return status;
 }
 
+static bool is_of(enum which layers, const struct locus_config *config, int index)
+{
+    const bool mixed = has_experts(config, index);
+    switch (layers) {
+    case EVERY:
+        return true;
+    case DENSE:
+        return !mixed;
+    case MIXED:
+        return mixed;
+    case SHARED:
+        return mixed && config->n_ff_shared > 0;
+    }
+    return false;
+}
+
 static enum locus_status load_linear(struct locus_loading *loading, int index,
                                      const struct linear_row *row)
 {
     const struct locus_config *config = &loading->model->config;
     struct locus_layer *layer = &loading->model->layers[index];
-    struct locus_rows parts[MAX_PARTS];
+    struct locus_rows parts[MAX_PARTS] = {{member(layer, row->parts[0].offset), 0}};
     char prefix[80];
     int n_parts = 0;
-    if (row->gated && !config->gated) return LOCUS_OK;
-    if (row->layers != EVERY && (row->layers == MIXED) != has_experts(config, index))
-        return LOCUS_OK;
-    if (row->needed == with_shared && !config->n_ff_shared) return LOCUS_OK;
+    if ((row->gated && !config->gated) || !is_of(row->layers, config, index)) return LOCUS_OK;
     for (; n_parts < MAX_PARTS && row->parts[n_parts].rows != NONE; n_parts++)
         parts[n_parts] = (struct locus_rows){member(layer, row->parts[n_parts].offset),
                                              size_of(row->parts[n_parts].rows, config)};
