@@ -71,6 +71,12 @@ static const struct {
 
 enum { N_SETS = sizeof sets / sizeof *sets };
 
+#if defined(__aarch64__)
+static const char flags_line[] = "Features";
+#else
+static const char flags_line[] = "flags";
+#endif
+
 /* Whether the system says that the CPU has it; -1: it says nothing of the kind. */
 static int cpu_has(const char *flag)
 {
@@ -79,7 +85,7 @@ static int cpu_has(const char *flag)
     FILE *file = fopen("/proc/cpuinfo", "r");
     snprintf(word, sizeof word, " %s ", flag);
     while (file && found < 0 && fgets(line, sizeof line, file)) {
-        if (strncmp(line, "flags", 5) && strncmp(line, "Features", 8)) continue;
+        if (strncmp(line, flags_line, strlen(flags_line))) continue;
         line[strcspn(line, "\n")] = ' ';
         found = strstr(line, word) != NULL;
     }
