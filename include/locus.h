@@ -209,7 +209,7 @@ LOCUS_API const char *locus_session_attention(const locus_session *session); /* 
 /* Positions at which no key is yet seen farther off than the trained length, where that is the
  * policy's doing (self-extend); else 0. */
 LOCUS_API int locus_session_reach(const locus_session *session);
-LOCUS_API const char *locus_session_kernels(const locus_session *session); /* those in use */
+LOCUS_API const char *locus_session_kernels(const locus_session *session); /* kernel set in use */
 LOCUS_API enum locus_cache_type locus_session_cache_type(const locus_session *session);
 
 /* ---- sampler ------------------------------------------------------------------------------ */

@@ -134,37 +134,62 @@ INLINE void accumulate(struct locus_traits form, vec *acc, const struct locus_ma
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-/* op's share, by the form of its weights. */
-INLINE void matmul_any(const struct locus_matmul *op, struct locus_share share)
+/* A function a form: in a single one of so many loops GCC would spill registers (its
+ * ira-max-loops-num). */
+static void matmul_f32(const struct locus_matmul *op, struct locus_share share)
 {
-    switch (locus_weight_type(op->weight->type)->form) {
-    case LOCUS_FORM_F32:
-        matmul_panels(locus_forms[LOCUS_FORM_F32], op, share);
-        break;
-    case LOCUS_FORM_F16:
-        matmul_panels(locus_forms[LOCUS_FORM_F16], op, share);
-        break;
-    case LOCUS_FORM_BF16:
-        matmul_panels(locus_forms[LOCUS_FORM_BF16], op, share);
-        break;
-    case LOCUS_FORM_Q8:
-        matmul_panels(locus_forms[LOCUS_FORM_Q8], op, share);
-        break;
-    case LOCUS_FORM_Q4:
-        matmul_panels(locus_forms[LOCUS_FORM_Q4], op, share);
-        break;
-    case LOCUS_FORM_Q8_MIN:
-        matmul_panels(locus_forms[LOCUS_FORM_Q8_MIN], op, share);
-        break;
-    case LOCUS_FORM_Q4_MIN:
-        matmul_panels(locus_forms[LOCUS_FORM_Q4_MIN], op, share);
-        break;
-    case LOCUS_FORM_Q8_TWO:
-        matmul_panels(locus_forms[LOCUS_FORM_Q8_TWO], op, share);
-        break;
-    case LOCUS_N_FORMS:
-        break;
-    }
+    matmul_panels(locus_forms[LOCUS_FORM_F32], op, share);
+}
+
+static void matmul_f16(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_panels(locus_forms[LOCUS_FORM_F16], op, share);
+}
+
+static void matmul_bf16(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_panels(locus_forms[LOCUS_FORM_BF16], op, share);
+}
+
+static void matmul_q8(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_panels(locus_forms[LOCUS_FORM_Q8], op, share);
+}
+
+static void matmul_q4(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_panels(locus_forms[LOCUS_FORM_Q4], op, share);
+}
+
+static void matmul_q8_min(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_panels(locus_forms[LOCUS_FORM_Q8_MIN], op, share);
+}
+
+static void matmul_q4_min(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_panels(locus_forms[LOCUS_FORM_Q4_MIN], op, share);
+}
+
+static void matmul_q8_two(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_panels(locus_forms[LOCUS_FORM_Q8_TWO], op, share);
+}
+
+INLINE void set_float_products(struct locus_kernels *kernels)
+{
+    kernels->matmul[LOCUS_FORM_F32] = matmul_f32;
+    kernels->matmul[LOCUS_FORM_F16] = matmul_f16;
+    kernels->matmul[LOCUS_FORM_BF16] = matmul_bf16;
+}
+
+INLINE void set_block_products(struct locus_kernels *kernels)
+{
+    kernels->matmul[LOCUS_FORM_Q8] = matmul_q8;
+    kernels->matmul[LOCUS_FORM_Q4] = matmul_q4;
+    kernels->matmul[LOCUS_FORM_Q8_MIN] = matmul_q8_min;
+    kernels->matmul[LOCUS_FORM_Q4_MIN] = matmul_q4_min;
+    kernels->matmul[LOCUS_FORM_Q8_TWO] = matmul_q8_two;
 }
 
 #endif

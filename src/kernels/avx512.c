@@ -30,15 +30,10 @@ INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *
 #include "kernels/attention.h"
 #include "kernels/quantize_avx512.h"
 
-static void matmul(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_any(op, share);
-}
-
 void locus_kernels_avx512(struct locus_kernels *kernels)
 {
-    for (int form = 0; form < LOCUS_N_FORMS; form++)
-        kernels->matmul[form] = matmul;
+    set_float_products(kernels);
+    set_block_products(kernels);
     kernels->quantize = quantize_avx512;
     kernels->to_halves = to_halves_avx512;
     set_lanes(kernels);

@@ -180,35 +180,37 @@ INLINE void matmul_blocks(enum locus_form form, const struct locus_matmul *op,
         matmul_unpacked(locus_forms[form], op, share);
 }
 
-static void matmul(const struct locus_matmul *op, struct locus_share share)
+static void blocks_q8(const struct locus_matmul *op, struct locus_share share)
 {
-    switch (locus_weight_type(op->weight->type)->form) {
-    case LOCUS_FORM_Q8:
-        matmul_blocks(LOCUS_FORM_Q8, op, share);
-        break;
-    case LOCUS_FORM_Q4:
-        matmul_blocks(LOCUS_FORM_Q4, op, share);
-        break;
-    case LOCUS_FORM_Q8_MIN:
-        matmul_blocks(LOCUS_FORM_Q8_MIN, op, share);
-        break;
-    case LOCUS_FORM_Q4_MIN:
-        matmul_blocks(LOCUS_FORM_Q4_MIN, op, share);
-        break;
-    case LOCUS_FORM_Q8_TWO:
-        matmul_blocks(LOCUS_FORM_Q8_TWO, op, share);
-        break;
-    case LOCUS_FORM_F32: /* those of the level below */
-    case LOCUS_FORM_F16:
-    case LOCUS_FORM_BF16:
-    case LOCUS_N_FORMS:
-        break;
-    }
+    matmul_blocks(LOCUS_FORM_Q8, op, share);
+}
+
+static void blocks_q4(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_blocks(LOCUS_FORM_Q4, op, share);
+}
+
+static void blocks_q8_min(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_blocks(LOCUS_FORM_Q8_MIN, op, share);
+}
+
+static void blocks_q4_min(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_blocks(LOCUS_FORM_Q4_MIN, op, share);
+}
+
+static void blocks_q8_two(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_blocks(LOCUS_FORM_Q8_TWO, op, share);
 }
 
 void locus_kernels_avx512_vnni(struct locus_kernels *kernels)
 {
-    for (int form = 0; form < LOCUS_N_FORMS; form++)
-        if (locus_forms[form].n_scales) kernels->matmul[form] = matmul;
+    kernels->matmul[LOCUS_FORM_Q8] = blocks_q8;
+    kernels->matmul[LOCUS_FORM_Q4] = blocks_q4;
+    kernels->matmul[LOCUS_FORM_Q8_MIN] = blocks_q8_min;
+    kernels->matmul[LOCUS_FORM_Q4_MIN] = blocks_q4_min;
+    kernels->matmul[LOCUS_FORM_Q8_TWO] = blocks_q8_two;
 }
 #endif

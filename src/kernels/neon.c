@@ -14,15 +14,10 @@ INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *
 
 #include "kernels/attention.h"
 
-static void matmul(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_any(op, share);
-}
-
 void locus_kernels_neon(struct locus_kernels *kernels)
 {
-    for (int form = 0; form < LOCUS_N_FORMS; form++)
-        kernels->matmul[form] = matmul;
+    set_float_products(kernels);
+    set_block_products(kernels);
     kernels->quantize = quantize;
     kernels->to_halves = to_halves;
     set_lanes(kernels);

@@ -11,14 +11,8 @@ INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *
 
 #include "kernels/accumulate.h"
 
-static void matmul(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_any(op, share);
-}
-
 void locus_kernels_neon_dot(struct locus_kernels *kernels)
 {
-    for (int form = 0; form < LOCUS_N_FORMS; form++)
-        if (locus_forms[form].n_scales) kernels->matmul[form] = matmul;
+    set_block_products(kernels);
 }
 #endif
