@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "locus.h"
+#include "model/model.h"
 #include "testing.h"
 #include "variant.h"
 
@@ -176,6 +177,12 @@ static void linear_with_factor(struct variant *variant)
     set_number(variant, "llama.rope.scaling.attn_factor", 0.5);
 }
 
+static void linear_with_beta(struct variant *variant)
+{
+    linear(variant);
+    set_number(variant, "llama.rope.scaling.yarn_beta_fast", 16);
+}
+
 static void none_with_multiplier(struct variant *variant)
 {
     none(variant);
@@ -208,6 +215,7 @@ static const struct refusal {
     {dynamic, "llama.rope.scaling.type is \"dynamic\", expected one of none, linear, yarn"},
     {half_a_ramp, "rope.scaling.yarn_ext_factor is 0.5 beside scaling of type yarn, expected 1"},
     {linear_with_factor, "rope.scaling.attn_factor is 0.5 beside scaling of type linear"},
+    {linear_with_beta, "rope.scaling.yarn_beta_fast is 16 beside scaling of type linear"},
     {none_with_multiplier, "rope.scaling.yarn_log_multiplier is 1 beside scaling of type none"},
     {text_for_a_factor, "llama.rope.scaling.factor is not a number"},
     {factors_that_differ, "llama.rope.scaling.factor is 4 in layer 0 and 8 in layer 1"},
@@ -333,6 +341,20 @@ START_TEST(scales_and_windows_of_any_family_are_honoured)
 }
 END_TEST
 
+/* Gemma 2's files need not say its window: every second layer sees 4,096 positions. */
+START_TEST(a_familys_own_window_is_known)
+{
+    struct variant *variant = variant_begin(testing_golden("gemma2-capped.gguf"));
+    variant_drop(variant, "gemma2.attention.sliding_window");
+    locus_error error;
+    locus_model *model = locus_model_open(variant_finish(variant), &error);
+    ck_assert_msg(model != NULL, "%s", error.message);
+    ck_assert_int_eq(model->config.layers[0].window, 4096);
+    ck_assert_int_eq(model->config.layers[1].window, 0);
+    locus_model_free(model);
+}
+END_TEST
+
 START_TEST(alibi_of_no_slope_is_a_table_or_no_positions)
 {
     static const float table[64 * 36];
@@ -362,6 +384,7 @@ int main(void)
     tcase_add_loop_test(tests, family_gives_the_bits_of_what_it_stands_for, 0,
                         sizeof families / sizeof *families);
     tcase_add_test(tests, scales_and_windows_of_any_family_are_honoured);
+    tcase_add_test(tests, a_familys_own_window_is_known);
     tcase_add_test(tests, alibi_of_no_slope_is_a_table_or_no_positions);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

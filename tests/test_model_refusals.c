@@ -321,6 +321,40 @@ static void bias_without_a_head(struct variant *variant)
     variant_add(variant, "output.bias", LOCUS_F32, 0, 271, (const float[271]){1});
 }
 
+/* ALiBi and a table at once, of which one would be left out. */
+static void table_beside_rotation(struct variant *variant)
+{
+    variant_add(variant, "position_embd.weight", LOCUS_F32, 2, 32, (const float[64]){1});
+}
+
+static void pattern_without_a_window(struct variant *variant)
+{
+    u32(variant, "llama.attention.sliding_window_pattern", 2);
+}
+
+static void no_epsilon(struct variant *variant)
+{
+    variant_drop(variant, "llama.attention.layer_norm_rms_epsilon");
+}
+
+static void widths_by_layer(struct variant *variant)
+{
+    const int32_t widths[2] = {32, 32};
+    variant_drop(variant, "llama.embedding_length");
+    locus_writer_i32s(variant_writer(variant), "llama.embedding_length", widths, 2);
+}
+
+static void position_of_the_family(struct variant *variant)
+{
+    text(variant, "llama.position", "none");
+}
+
+static void two_factors(struct variant *variant)
+{
+    number(variant, "llama.rope.scaling.factor", 4);
+    number(variant, "llama.rope.scale_linear", 2);
+}
+
 static void gate_of_a_third_layer(struct variant *variant)
 {
     variant_add(variant, "blk.2.ffn_gate.weight", LOCUS_F32, 2, 4, ones);
@@ -381,6 +415,12 @@ static const struct refusal {
     {norm_of_the_mix, {"blk.0.attn_sub_norm.weight is used by no part of the model"}},
     {bias_of_the_embedding, {"token_embd.bias is used by no part of the model"}},
     {bias_without_a_head, {"output.bias is used by no part of the model"}},
+    {table_beside_rotation, {"position_embd.weight is of another position scheme", "own, rope"}},
+    {pattern_without_a_window, {"sliding_window is missing, beside a pattern"}},
+    {no_epsilon, {"layer_norm_rms_epsilon is missing"}},
+    {widths_by_layer, {"llama.embedding_length is not a whole number"}},
+    {position_of_the_family, {"llama.position is a key of the model"}},
+    {two_factors, {"rope.scaling.factor is 4 and rope.scale_linear 2", "expected one factor"}},
     {gate_of_a_third_layer, {"blk.2.ffn_gate.weight is used by no part of the model"}},
 };
 

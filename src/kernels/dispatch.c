@@ -87,7 +87,7 @@ enum { N_LEVELS = sizeof levels / sizeof *levels };
 /* The level of the set that is number `index` from the best down; -1: there is none. */
 static int level_at(int index)
 {
-    int order[N_LEVELS], n = 0;
+    int order[N_LEVELS] = {0}, n = 0;
     for (int i = N_LEVELS - 1; i >= 0; i--)
         if (levels[i].supported()) order[n++] = i;
 #if defined(__x86_64__)

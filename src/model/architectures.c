@@ -94,6 +94,7 @@ static const struct locus_architecture table[] = {
         .position = "rope:pairs=half",
         .needed = "post_attention_norm post_ffw_norm",
         .root_embedding_scale = true,
+        .window = 4096,
         .window_every = 2,
         .wide_scores_layers = 46,
     },

@@ -47,11 +47,6 @@ static enum locus_status read_spelled_out(struct locus_keys *keys, struct locus_
     config->norm = (enum locus_norm_kind)norm;
     config->norm_position = (enum locus_norm_position)place;
     config->activation = (enum locus_activation)activation;
-    if (config->norm_position != LOCUS_NORM_INPUT && config->parallel_residual)
-        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
-                          "%s: locus.parallel_residual is true, expected false with "
-                          "locus.norm_position \"%s\"",
-                          locus_checkpoint_path(keys->checkpoint), places[place]);
     return LOCUS_OK;
 }
 
@@ -154,10 +149,10 @@ static enum locus_status read_own_window(struct locus_keys *keys, struct locus_c
 /* attention.sliding_window, as other families have it. The pattern is a flag a layer, true for a
  * local one, or a count: of so many layers the last one is not local (0: all are, 1: none is). */
 static enum locus_status read_window(struct locus_keys *keys, struct locus_config *config,
-                                     int every)
+                                     const struct locus_architecture *architecture)
 {
     static const char pattern[] = "attention.sliding_window_pattern";
-    int window = 0;
+    int window = architecture->window, every = architecture->window_every;
     bool *local = NULL;
     enum locus_status status =
         locus_keys_int(keys, "attention.sliding_window", 0, INT_MAX, &window);
@@ -166,9 +161,15 @@ static enum locus_status read_window(struct locus_keys *keys, struct locus_confi
         status = locus_keys_flags(keys, pattern, &local);
     else
         status = locus_keys_int(keys, pattern, 0, INT_MAX, &every);
-    for (int i = 0; i < config->n_layer && !status; i++)
-        if (local ? local[i] : every == 0 || i % every < every - 1)
-            config->layers[i].window = window;
+    const bool patterned = locus_keys_has(keys, pattern);
+    for (int i = 0; i < config->n_layer && !status; i++) {
+        if (!(local ? local[i] : every == 0 || i % every < every - 1)) continue;
+        config->layers[i].window = window;
+        if (patterned && !locus_keys_has(keys, "attention.sliding_window"))
+            status = locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                                "%s: %s is missing, beside a pattern by which layer %d is local",
+                                locus_checkpoint_path(keys->checkpoint), keys->full, i);
+    }
     free(local);
     return status;
 }
@@ -179,6 +180,18 @@ static enum locus_status check_layout(struct locus_keys *keys)
     static const char *const layouts[] = {"reference", "Meta AI original pth"};
     int layout;
     return locus_keys_choice(keys, "tensor_data_layout", layouts, 2, &layout);
+}
+
+/* Both halves at once leave no place for a norm between or after them. */
+static enum locus_status check_parallel(struct locus_keys *keys, const struct locus_config *config)
+{
+    if (config->norm_position == LOCUS_NORM_INPUT || !config->parallel_residual) return LOCUS_OK;
+    return locus_fail(
+        keys->error, LOCUS_ERROR_UNSUPPORTED,
+        "%s: %s with halves in parallel, whose norms are of the %s: expected those of "
+        "what they read",
+        locus_checkpoint_path(keys->checkpoint), keys->family,
+        config->norm_position == LOCUS_NORM_SUM ? "sum" : "output");
 }
 
 /* Scales of 0, by which files of other families mean that there is none. */
@@ -203,6 +216,9 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
         config->attention_scale = (float)(1.0 / sqrt((double)config->n_embd / config->n_head));
     const float score_scale = config->attention_scale;
     if (architecture->root_embedding_scale) config->embedding_scale = sqrtf((float)config->n_embd);
+    if (!architecture->spelled_out && !locus_keys_has(keys, architecture->epsilon_key))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is missing",
+                          locus_checkpoint_path(keys->checkpoint), keys->full);
     if ((status = locus_keys_float(keys, architecture->epsilon_key, 0, &config->norm_epsilon)) ||
         (status = locus_keys_float(keys, "embedding_scale", 0, &config->embedding_scale)) ||
         (status = locus_keys_float(keys, "residual_scale", 0, &config->residual_scale)) ||
@@ -217,9 +233,9 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
     if (!architecture->spelled_out) drop_zero_scales(config, score_scale);
     if (architecture->divides_logits) config->logit_scale = 1 / config->logit_scale;
     if (architecture->spelled_out) status = read_spelled_out(keys, config);
-    if (status || (status = architecture->spelled_out
-                                ? read_own_window(keys, config)
-                                : read_window(keys, config, architecture->window_every)))
+    if (status || (status = check_parallel(keys, config)) ||
+        (status = architecture->spelled_out ? read_own_window(keys, config)
+                                            : read_window(keys, config, architecture)))
         return status;
     if ((status = read_position(keys, config, architecture))) return status;
     return locus_keys_check_rest(keys);

@@ -20,11 +20,19 @@ static enum locus_status load_extra(struct locus_loading *loading,
 {
     struct locus_model *model = loading->model;
     const int64_t rows = tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
-    if (!may_be_a_schemes(tensor->name, model->config.n_layer))
+    const int n_layer = model->config.n_layer;
+    if (!may_be_a_schemes(tensor->name, n_layer))
         return locus_fail(loading->error, LOCUS_ERROR_UNSUPPORTED,
                           "%s: tensor %s is used by no part of the model and by no position "
                           "scheme; without it the result would be another",
                           locus_loading_path(loading), tensor->name);
+    /* The generic family's files may hold the tables of several schemes, to be tried by SPEC. */
+    if (!model->architecture->spelled_out && locus_schemes_own(tensor->name, n_layer) &&
+        !locus_spec_owns(model->config.position, tensor->name, n_layer))
+        return locus_fail(loading->error, LOCUS_ERROR_UNSUPPORTED,
+                          "%s: tensor %s is of another position scheme than the file's own, %s: "
+                          "expected a model of one",
+                          locus_loading_path(loading), tensor->name, model->config.position);
     if (rows > INT_MAX || tensor->dims[0] > INT_MAX)
         return locus_fail(loading->error, LOCUS_ERROR_UNSUPPORTED,
                           "%s: tensor %s is [%lld, %lld], expected at most %d either way",

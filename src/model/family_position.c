@@ -46,6 +46,17 @@ struct scaling {
     double beta_fast, beta_slow; /* 0: absent */
 };
 
+/* A key of rope.scaling that has no place beside this type. */
+static enum locus_status misplaced(struct derivation *derivation, const char *key, double value,
+                                   double expected, const char *type)
+{
+    if (value == expected) return LOCUS_OK;
+    return locus_fail(derivation->keys->error, LOCUS_ERROR_UNSUPPORTED,
+                      "%s: %s.rope.scaling.%s is %g beside scaling of type %s, expected %g",
+                      locus_checkpoint_path(derivation->keys->checkpoint), derivation->keys->family,
+                      key, value, type, expected);
+}
+
 static enum locus_status read_scaling(struct derivation *derivation, struct scaling *scaling)
 {
     struct locus_keys *keys = derivation->keys;
@@ -68,20 +79,15 @@ static enum locus_status read_scaling(struct derivation *derivation, struct scal
         (status = locus_keys_number(keys, "rope.scaling.yarn_beta_fast", 0, &scaling->beta_fast)) ||
         (status = locus_keys_number(keys, "rope.scaling.yarn_beta_slow", 0, &scaling->beta_slow)))
         return status;
+    if (scaling->factor != 0 && old_factor != 0 && scaling->factor != old_factor)
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: %s.rope.scaling.factor is %g and rope.scale_linear %g, expected one "
+                          "factor",
+                          locus_checkpoint_path(keys->checkpoint), keys->family, scaling->factor,
+                          old_factor);
     if (scaling->factor == 0) scaling->factor = old_factor;
     if (scaling->factor == 0) scaling->factor = 1;
     return LOCUS_OK;
-}
-
-/* A key of rope.scaling that has no place beside this type. */
-static enum locus_status misplaced(struct derivation *derivation, const char *key, double value,
-                                   double expected, const char *type)
-{
-    if (value == expected) return LOCUS_OK;
-    return locus_fail(derivation->keys->error, LOCUS_ERROR_UNSUPPORTED,
-                      "%s: %s.rope.scaling.%s is %g beside scaling of type %s, expected %g",
-                      locus_checkpoint_path(derivation->keys->checkpoint), derivation->keys->family,
-                      key, value, type, expected);
 }
 
 /* The paper's m (YaRN, equation 22), its logarithm times `share`. */
@@ -117,6 +123,9 @@ static enum locus_status check_no_yarn(struct derivation *derivation, const stru
     enum locus_status status;
     if (scaling->extrapolation > 0 &&
         (status = misplaced(derivation, "yarn_ext_factor", scaling->extrapolation, 0, type)))
+        return status;
+    if ((status = misplaced(derivation, "yarn_beta_fast", scaling->beta_fast, 0, type)) ||
+        (status = misplaced(derivation, "yarn_beta_slow", scaling->beta_slow, 0, type)))
         return status;
     if (scaling->yarn_attn > 0 &&
         (status = misplaced(derivation, "yarn_attn_factor", scaling->yarn_attn, 1, type)))

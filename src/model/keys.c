@@ -78,7 +78,7 @@ static enum locus_status load(struct locus_keys *keys, bool booleans, double *va
             *value = flag;
         return LOCUS_OK;
     }
-    *found = type != LOCUS_VALUE_STRING && type != LOCUS_VALUE_ARRAY &&
+    *found = keys->n_layer > 0 && type != LOCUS_VALUE_STRING && type != LOCUS_VALUE_ARRAY &&
              (type == LOCUS_VALUE_BOOL) == booleans;
     if (!*found) return LOCUS_OK;
     double *values = calloc(count + 1, sizeof *values);
@@ -236,17 +236,19 @@ static const struct absent {
     {"rope.scaling.alpha", "a rotation's base scaled by alpha", 0, 1},
 };
 
-/* What describes a file or its making, and changes no result. The last ones are read elsewhere. */
-static const char *const harmless[] = {
-    "vocab_size", "rope.scaling.finetuned", "pooling_type", "task", "task_length", "training.",
-    "position",   "end_token_ids",          "tokenizer."};
+/* What describes a file or its making, and changes no result; the last ones are read elsewhere.
+ * Those after "locus." stand beside any family's. */
+static const char *const harmless[] = {"vocab_size", "rope.scaling.finetuned", "pooling_type",
+                                       NULL};
+static const char *const harmless_locus[] = {
+    "task", "task_length", "training.", "position", "end_token_ids", "tokenizer.", NULL};
 
-static bool is_harmless(const char *key)
+static bool is_among(const char *key, const char *const *names)
 {
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
-        const size_t length = strlen(harmless[i]);
-        const bool prefix = harmless[i][length - 1] == '.';
-        if (prefix ? !strncmp(key, harmless[i], length) : !strcmp(key, harmless[i])) return true;
+    for (; *names; names++) {
+        const size_t length = strlen(*names);
+        const bool prefix = (*names)[length - 1] == '.';
+        if (prefix ? !strncmp(key, *names, length) : !strcmp(key, *names)) return true;
     }
     return false;
 }
@@ -276,10 +278,12 @@ enum locus_status locus_keys_check_rest(struct locus_keys *keys)
     const char *const families[] = {keys->family, "locus"};
     for (size_t i = 0; i < locus_checkpoint_n_keys(keys->checkpoint); i++) {
         const char *key = locus_checkpoint_key_at(keys->checkpoint, i);
-        for (int j = 0; j < 2 && !keys->asked[i]; j++) {
+        for (int j = strcmp(keys->family, "locus") == 0; j < 2 && !keys->asked[i]; j++) {
             const size_t length = strlen(families[j]);
             if (strncmp(key, families[j], length) || key[length] != '.') continue;
-            if (is_harmless(key + length + 1)) continue;
+            if (is_among(key + length + 1, harmless) ||
+                (j == 1 && is_among(key + length + 1, harmless_locus)))
+                continue;
             return locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
                               "%s: %.60s is a key of the model that this version doesn't know; it "
                               "may change the result",

@@ -58,6 +58,7 @@ struct locus_architecture {
     const char *needed; /* tensors of each layer that are optional elsewhere, or NULL */
     bool root_embedding_scale; /* token embeddings times sqrt(n_embd) */
     bool divides_logits;       /* logit_scale divides */
+    int window;                /* of local layers, where the file doesn't say it; 0: none */
     int window_every;          /* of so many layers the last sees all, where no pattern is given */
     int wide_scores_layers; /* a model of so many layers scales scores by sqrt(n_head / n_embd) */
 };

@@ -66,6 +66,21 @@ bool locus_schemes_own(const char *tensor, int n_layer)
     return false;
 }
 
+/* A word of the SPEC that is a scheme's name has a colon, a semicolon or nothing after it; what
+ * else such words may be (an item of a list of layers) is no name. */
+bool locus_spec_owns(const char *spec, const char *tensor, int n_layer)
+{
+    static const char ends[] = ":; ,=";
+    for (const char *at = spec; *at;) {
+        const size_t length = strcspn(at, ends);
+        const struct locus_position_scheme *scheme = locus_position_find(at, length);
+        if (scheme && locus_scheme_owns(scheme, tensor, n_layer)) return true;
+        at += length;
+        at += strspn(at, ends);
+    }
+    return false;
+}
+
 enum locus_status locus_tensor_find(const struct locus_tensor_query *query, const char *name,
                                     int rows, int cols, const float **values, int *n_rows,
                                     locus_error *error)

@@ -26,8 +26,10 @@ enum locus_status locus_tensor_find(const struct locus_tensor_query *query, cons
 
 /* Whether a tensor is one of the scheme's own, in a model of n_layer layers. */
 bool locus_scheme_owns(const struct locus_position_scheme *scheme, const char *tensor, int n_layer);
-/* The same of any scheme of the registry. */
+/* The same of any scheme of the registry; of those alone that a SPEC names, for any of its layers.
+ */
 bool locus_schemes_own(const char *tensor, int n_layer);
+bool locus_spec_owns(const char *spec, const char *tensor, int n_layer);
 
 /* Whether there is a tensor of that name, whatever its shape. */
 bool locus_tensor_exists(const struct locus_position_env *env, const char *name);
