@@ -313,6 +313,31 @@ check "a row a length and depth" rows "$folder/p.csv" 22
 check "its picture" test -s "$folder/p.png"
 check "again" succeeds "${passkey[@]}" --csv "$folder/q.csv"
 check "the same" is "$(settled "$folder/p.csv")" "$(settled "$folder/q.csv")"
+
+# Of several heat maps each is a file of its own, which is known before the first is drawn.
+maps=("${passkey[@]}" -P rope -P alibi)
+cp "$model" "$folder/maps-2.gguf"
+check "a heat map over a model" refuses 2 'maps-2.gguf would be written over .*maps-2.gguf' \
+    extrapolate -m "$folder/maps-2.gguf" "${maps[@]:3}" --png "$folder/maps.gguf"
+check "the model is as it was" same "$model" "$folder/maps-2.gguf"
+for option in --csv --json; do
+    check "a heat map over $option" refuses 2 'maps-1.png would be written over .*maps-1.png' \
+        "${maps[@]}" "$option" "$folder/maps-1.png" --png "$folder/maps.png"
+done
+mkdir "$folder/maps-2.png"
+check "one that can't be written, before the run" refuses 1 \
+    'maps-2.png: cannot be written: Is a directory' \
+    "${maps[@]}" --csv "$folder/maps.csv" --png "$folder/maps.png"
+rmdir "$folder/maps-2.png"
+ln -s /dev/null "$folder/null.png"
+check "several in a device" refuses 2 'null.png: 2 pictures, expected one for what is no file' \
+    "${maps[@]}" --png "$folder/null.png"
+check "several in a descriptor" refuses 2 '/dev/fd/2: 2 pictures, expected one' \
+    "${maps[@]}" --png /dev/fd/2
+check "none of it was drawn" is "$(find "$folder" -name 'maps*' -o -name 'null-*')" "$folder/maps-2.gguf"
+check "several in files" succeeds "${maps[@]}" --png "$folder/maps.png"
+check "which are numbered" eval '[ -s "$folder/maps-1.png" ] && [ -s "$folder/maps-2.png" ] && [ ! -e "$folder/maps.png" ]'
+
 check "what a task was trained to" succeeds extrapolate -q -m "$root/models/copy-none.gguf" \
     -m "$root/models/tales-none.gguf" --task copy --lengths 2,5 --trials 2
 check "is in letters, and nothing for a model of texts" eval \

@@ -327,6 +327,8 @@ START_TEST(a_descriptor_is_written_where_it_stands)
     refuses("/dev/fd/99999", "Bad file descriptor");
     ck_assert(locus_output_is_stdout("-") && locus_output_is_stdout("/dev/fd/1"));
     ck_assert(!locus_output_is_stdout("./-") && !locus_output_is_stdout("/dev/fd/2"));
+    ck_assert(!locus_output_is_file("-") && !locus_output_is_file("/dev/null"));
+    ck_assert(!locus_output_is_file("/") && locus_output_is_file(testing_temporary("new")));
     close(appended);
     close(out);
     close(descriptor);

@@ -104,6 +104,15 @@ static bool find_place(struct place *place, const char *path)
     return true;
 }
 
+bool locus_output_is_file(const char *path)
+{
+    struct place place;
+    find_place(&place, path);
+    const bool is_other = place.target && !place.is_file;
+    free(place.target);
+    return !is_other;
+}
+
 /* Whether the descriptor is open for writing; false with errno set. */
 static bool is_writable(int descriptor)
 {

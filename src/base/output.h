@@ -48,4 +48,7 @@ enum locus_status locus_output_append(const char *path, int *descriptor, bool *i
 /* Whether the path is one of standard output's: "-", "/dev/stdout", "/dev/fd/1". */
 bool locus_output_is_stdout(const char *path);
 
+/* False for what is there and is no file: a descriptor, a device, a FIFO, a folder. */
+bool locus_output_is_file(const char *path);
+
 #endif

@@ -35,30 +35,31 @@ static bool out_of_memory(struct locus_extrapolate *run)
     return false;
 }
 
-/* Whether one of the outputs is standard output; -1, or the exit status. */
-static int check_stdout(struct locus_extrapolate *run)
+/* Whether one of the outputs is standard output, or no file and asked to hold several pictures; -1,
+ * or the exit status. */
+static int check_streams(struct locus_extrapolate *run)
 {
     const struct locus_extrapolate_options *options = run->options;
     const struct locus_output_request requests[] = {{"--csv", options->csv, .binary = false},
                                                     {"--json", options->json, .binary = false},
                                                     {"--png", options->png, .binary = true}};
     int status = locus_outputs_stdout("extrapolate", requests, 3, &run->stdout_taken);
-    if (status >= 0 || !run->stdout_taken) return status;
+    if (status >= 0) return status;
     if (options->resume && options->csv && locus_output_is_stdout(options->csv))
         return locus_talk_usage("extrapolate", "--resume reads what --csv has: expected a file, "
                                                "found standard output");
-    if (options->png && locus_output_is_stdout(options->png) && run->task == LOCUS_TASK_PASSKEY &&
-        run->n_contenders > 1)
+    if (options->png && run->task == LOCUS_TASK_PASSKEY && run->n_contenders > 1 &&
+        !locus_output_is_file(options->png))
         return locus_talk_usage("extrapolate",
-                                "--png -: %d pictures, expected one for standard output",
-                                run->n_contenders);
+                                "--png %s: %d pictures, expected one for what is no file",
+                                options->png, run->n_contenders);
     return -1;
 }
 
 static bool read_options(struct locus_extrapolate *run, int n_operands, char **operands)
 {
     int status = locus_extrapolate_read_options(run);
-    if (status < 0) status = check_stdout(run);
+    if (status < 0) status = check_streams(run);
     if (status < 0 && run->task < 0)
         status = locus_text_list_read(&run->texts, "extrapolate", &run->options->files, n_operands,
                                       operands);
@@ -71,12 +72,19 @@ static bool read_options(struct locus_extrapolate *run, int n_operands, char **o
 /* What can't be written is better known before the sweep. */
 static bool check_outputs(struct locus_extrapolate *run)
 {
-    const char *paths[] = {run->options->json, run->options->png};
-    const char *outputs[] = {run->options->csv, run->options->json, run->options->png};
-    int status = locus_outputs_apart("extrapolate", outputs, 3, &run->texts);
-    for (int i = 0; i < run->n_subjects * 3 && status < 0; i++)
-        status = locus_output_apart("extrapolate", outputs[i % 3], run->subjects[i / 3].path);
-    if (status < 0) status = locus_outputs_check(paths, 2);
+    if (!locus_extrapolate_name_pictures(run)) return out_of_memory(run);
+    const int n = 2 + run->n_pictures;
+    const char **outputs = malloc((size_t)n * sizeof *outputs);
+    if (!outputs) return out_of_memory(run);
+    outputs[0] = run->options->csv;
+    outputs[1] = run->options->json;
+    for (int i = 2; i < n; i++)
+        outputs[i] = run->pictures[i - 2];
+    int status = locus_outputs_apart("extrapolate", outputs, n, &run->texts);
+    for (int i = 0; i < run->n_subjects * n && status < 0; i++)
+        status = locus_output_apart("extrapolate", outputs[i % n], run->subjects[i / n].path);
+    if (status < 0) status = locus_outputs_check(outputs + 1, n - 1);
+    free(outputs);
     if (status >= 0) run->status = status;
     return status < 0;
 }
@@ -438,6 +446,9 @@ static void release(struct locus_extrapolate *run)
         locus_subject_close(&run->subjects[i]);
     for (int i = 0; i < run->n_contenders; i++)
         free(run->contenders[i].label);
+    for (int i = 0; i < run->n_pictures; i++)
+        free(run->pictures[i]);
+    free(run->pictures);
     free(run->cells);
     free(run->settings);
     free(run->corpora);

@@ -74,6 +74,8 @@ struct locus_extrapolate {
     struct locus_csv csv;
     bool has_csv;
     bool stdout_taken; /* by --csv, --json or --png: no table is printed */
+    char **pictures;   /* [n_pictures], what --png writes: the curves, or a heat map a contender */
+    int n_pictures;
     struct locus_progress progress;
 };
 
@@ -83,6 +85,9 @@ int locus_extrapolate_read_options(struct locus_extrapolate *run);
 
 /* Fills run->settings and run->cells; false with run->status set. */
 bool locus_extrapolate_plan(struct locus_extrapolate *run);
+
+/* Fills run->pictures; false if memory ran out. */
+bool locus_extrapolate_name_pictures(struct locus_extrapolate *run);
 
 /* The results that there are: a table on stdout, --json and --png. Returns the exit status. */
 int locus_extrapolate_print(const struct locus_extrapolate *run);

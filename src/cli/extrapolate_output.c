@@ -203,6 +203,28 @@ int locus_extrapolate_write_json(const struct locus_extrapolate *run)
 
 /* ---- pictures ----------------------------------------------------------------------------- */
 
+/* "name.png" or, of several, "name-1.png". */
+bool locus_extrapolate_name_pictures(struct locus_extrapolate *run)
+{
+    const char *png = run->options->png;
+    if (!png) return true;
+    const int n = run->task == LOCUS_TASK_PASSKEY ? run->n_contenders : 1;
+    const char *dot = strrchr(png, '.'), *slash = strrchr(png, '/');
+    if (!dot || (slash && dot < slash)) dot = png + strlen(png);
+    if (!(run->pictures = calloc((size_t)n, sizeof *run->pictures))) return false;
+    run->n_pictures = n;
+    for (int i = 0; i < n; i++) {
+        struct locus_buffer path = {0};
+        if (n == 1)
+            locus_buffer_printf(&path, "%s", png);
+        else
+            locus_buffer_printf(&path, "%.*s-%d%s", (int)(dot - png), png, i + 1, dot);
+        run->pictures[i] = path.bytes;
+        if (path.failed) return false;
+    }
+    return true;
+}
+
 /* A model's name without its ending. */
 static int stem_length(const char *name)
 {
@@ -292,7 +314,7 @@ static enum locus_status draw_lines(const struct locus_extrapolate *run, locus_e
         .series = series,
     };
     enum locus_status status =
-        filled && !title.failed ? locus_line_chart_write(run->options->png, &chart, error)
+        filled && !title.failed ? locus_line_chart_write(run->pictures[0], &chart, error)
                                 : locus_fail_memory(error, (size_t)run->n_cells * sizeof(double));
     for (int i = 0; i < n_series; i++) {
         free((char *)(uintptr_t)series[i].name);
@@ -301,18 +323,6 @@ static enum locus_status draw_lines(const struct locus_extrapolate *run, locus_e
     locus_buffer_free(&title);
     free(series);
     return status;
-}
-
-/* "name.png" or, of several, "name-1.png". */
-static void name_picture(const struct locus_extrapolate *run, int contender,
-                         struct locus_buffer *path)
-{
-    const char *png = run->options->png, *dot = strrchr(png, '.'), *slash = strrchr(png, '/');
-    if (!dot || (slash && dot < slash)) dot = png + strlen(png);
-    if (run->n_contenders == 1)
-        locus_buffer_printf(path, "%s", png);
-    else
-        locus_buffer_printf(path, "%.*s-%d%s", (int)(dot - png), png, contender + 1, dot);
 }
 
 /* Passkey: depth down, length across. values[LOCUS_N_DEPTHS, n_lengths], names[n_lengths] */
@@ -341,17 +351,16 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int conte
     const size_t n_columns = (size_t)run->n_lengths;
     float *values = malloc(LOCUS_N_DEPTHS * n_columns * sizeof *values);
     const char **names = malloc(n_columns * sizeof *names);
-    struct locus_buffer path = {0}, title = {0}, mark = {0};
+    struct locus_buffer title = {0}, mark = {0};
     const int trained = trained_on(run, contender);
     int n_trained = 0;
     while (n_trained < run->n_lengths && run->lengths[run->n_lengths - 1 - n_trained] <= trained)
         n_trained++;
-    name_picture(run, contender, &path);
     locus_buffer_printf(&mark, "trained length %d", trained);
     locus_buffer_printf(&title, "Task passkey: %d texts a cell\n%s (%.*s)", run->options->n_trials,
                         who->label, stem_length(subject->name), subject->name);
     enum locus_status status;
-    if (!values || !names || path.failed || title.failed || mark.failed)
+    if (!values || !names || title.failed || mark.failed)
         status = locus_fail_memory(error, LOCUS_N_DEPTHS * n_columns * sizeof *values);
     else {
         fill_map(run, contender, values, names);
@@ -368,11 +377,10 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int conte
             .min = 0,
             .max = 1,
         };
-        status = locus_heat_map_write(path.bytes, &map, error);
+        status = locus_heat_map_write(run->pictures[contender], &map, error);
     }
     free(values);
     free(names);
-    locus_buffer_free(&path);
     locus_buffer_free(&title);
     locus_buffer_free(&mark);
     return status;
