@@ -1,6 +1,7 @@
 /* Added tokens and the marks of a text: what a file says of them, as transformers and SentencePiece
  * do it.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,6 +134,51 @@ START_TEST(blanks_and_words_beside_added_tokens)
     }
     close_subject(&plain);
     close_subject(&spaced);
+}
+END_TEST
+
+/* The first and last of Unicode's words, blocks of 256 and lengths of UTF-8, and their neighbours.
+ */
+START_TEST(characters_of_all_planes_make_words)
+{
+    static const struct {
+        const char *character;
+        bool word;
+    } sides[] = {
+        {"/", false},          {"0", true},           {"9", true},
+        {":", false},          {"@", false},          {"Z", true},
+        {"z", true},           {"{", false},          {"\x7F", false},
+        {"\u00A9", false},     {"\u00AA", true},      {"\u00B2", false},
+        {"\u00FF", true},      {"\u0100", true},      {"\u0300", true},
+        {"\u0660", true},      {"\u07FF", false},     {"\u0800", true},
+        {"\u200B", false},     {"\u200C", true},      {"\u200D", true},
+        {"\u200E", false},     {"\u203F", true},      {"\u2160", true},
+        {"\u24B6", true},      {"\u4E00", true},      {"\uD7FB", true},
+        {"\uD7FF", false},     {"\uE000", false},     {"\uFF3F", true},
+        {"\uFFFD", false},     {"\U00010000", true},  {"\U0001D7FF", true},
+        {"\U0001F600", false}, {"\U000E00FF", false}, {"\U000E0100", true},
+        {"\U0010FFFF", false}, {"\xC3", false},       {"\xED\xA0\x80", false},
+    };
+    struct subject subject = open_subject(vocabulary_added());
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        for (int after = 0; after < 2; after++) {
+            char text[16];
+            locus_error error = {0};
+            int32_t *tokens;
+            size_t n, n_found = 0, n_bytes;
+            snprintf(text, sizeof text, after ? "dog%s" : "%sdog", sides[i].character);
+            ck_assert_int_eq(
+                locus_encode(subject.tokenizer, text, strlen(text), 0, &tokens, &n, &error),
+                LOCUS_OK);
+            for (size_t j = 0; j < n; j++) {
+                const char *piece =
+                    locus_token_piece(subject.tokenizer, 'a', tokens[j], 0, &n_bytes);
+                n_found += n_bytes == 3 && memcmp(piece, "dog", 3) == 0;
+            }
+            ck_assert_msg(n_found == !sides[i].word, "'%s': %zu tokens", text, n_found);
+            free(tokens);
+        }
+    close_subject(&subject);
 }
 END_TEST
 
@@ -315,6 +361,7 @@ int main(void)
     Suite *suite = suite_create("added");
     TCase *tests = tcase_create("added");
     tcase_add_test(tests, blanks_and_words_beside_added_tokens);
+    tcase_add_test(tests, characters_of_all_planes_make_words);
     tcase_add_test(tests, tokens_that_are_not_parsed_take_no_blanks);
     tcase_add_test(tests, space_that_was_put_is_dropped_again);
     tcase_add_test(tests, words_are_taken_whole_if_the_file_says_so);

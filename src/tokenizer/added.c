@@ -10,10 +10,12 @@
 
 enum { LSTRIP = 1, RSTRIP = 2, SINGLE_WORD = 4 };
 
+enum { N_CODES = 0x110000, BLOCK = 1 << 8 }; /* Unicode's code points, looked at in blocks */
+
 struct locus_added {
     struct locus_matcher user, special; /* the user-defined ones, and all */
     uint8_t *flags;                     /* [n_tokens] */
-    pcre2_code *word;                   /* a character of a word; NULL: nobody asks */
+    uint8_t *word; /* [N_CODES / 8], a bit a code point: a character of a word; NULL: nobody asks */
 };
 
 static const struct {
@@ -38,17 +40,66 @@ static enum locus_status read_flags(struct locus_added *added, int n_tokens,
     return LOCUS_OK;
 }
 
-/* Unicode's \w, with the marks and joiners that PCRE2's lacks. */
-static enum locus_status compile_word(struct locus_added *added,
-                                      const struct locus_checkpoint *checkpoint, locus_error *error)
+/* The UTF-8 of a code point that is no surrogate; returns its length. */
+static size_t spell(char *out, uint32_t code)
 {
-    static const char word[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}]";
+    static const uint8_t leads[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    const size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--, code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3F));
+    out[0] = (char)(leads[length] | code);
+    return length;
+}
+
+/* Marks those of BLOCK code points that the pattern takes. Returns 0, or PCRE2's error. */
+static int mark_block(uint8_t *word, uint32_t first, const pcre2_code *pattern,
+                      pcre2_match_data *match)
+{
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
+    char text[4 * BLOCK];
+    size_t n_bytes = 0;
+    for (uint32_t i = 0; i < BLOCK; i++)
+        n_bytes += spell(text + n_bytes, first + i);
+    for (size_t at = 0; at < n_bytes; at = span[1]) {
+        int found =
+            pcre2_match(pattern, (PCRE2_SPTR)text, n_bytes, at, PCRE2_NO_UTF_CHECK, match, NULL);
+        if (found <= 0) return found == PCRE2_ERROR_NOMATCH ? 0 : found;
+        for (size_t i = span[0], length; i < span[1]; i += length) {
+            length = locus_utf8_character(text + i, span[1] - i);
+            const uint32_t code = locus_utf8_code(text + i, (int)length);
+            word[code / 8] |= (uint8_t)(1u << code % 8);
+        }
+    }
+    return 0;
+}
+
+/* Unicode's \w, with the marks and joiners that PCRE2's lacks: found out once, so that to encode
+ * takes no memory for it. Returns 0, or PCRE2's error. */
+static int mark_words(uint8_t *word)
+{
+    static const char characters[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}]+";
     int code;
     size_t offset;
+    pcre2_code *pattern = pcre2_compile((PCRE2_SPTR)characters, PCRE2_ZERO_TERMINATED,
+                                        PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
+    if (!pattern) return code == PCRE2_ERROR_HEAP_FAILED ? PCRE2_ERROR_NOMEMORY : code;
+    pcre2_match_data *match = pcre2_match_data_create(1, NULL);
+    code = match ? 0 : PCRE2_ERROR_NOMEMORY;
+    for (uint32_t first = 0; first < N_CODES && !code; first += BLOCK)
+        if (first < 0xD800 || first > 0xDFFF) code = mark_block(word, first, pattern, match);
+    pcre2_match_data_free(match);
+    pcre2_code_free(pattern);
+    return code;
+}
+
+static enum locus_status find_words(struct locus_added *added,
+                                    const struct locus_checkpoint *checkpoint, locus_error *error)
+{
     if (!locus_checkpoint_has(checkpoint, keys[2].key)) return LOCUS_OK;
-    added->word = pcre2_compile((PCRE2_SPTR)word, PCRE2_ZERO_TERMINATED,
-                                PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &code, &offset, NULL);
-    if (added->word) return LOCUS_OK;
+    added->word = calloc(N_CODES / 8, 1);
+    const int code = added->word ? mark_words(added->word) : PCRE2_ERROR_NOMEMORY;
+    if (code == 0) return LOCUS_OK;
+    if (code == PCRE2_ERROR_NOMEMORY) return locus_fail_memory(error, N_CODES / 8);
     return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                       "%s: %s: PCRE2 refuses the pattern of a word's characters with its error %d",
                       locus_checkpoint_path(checkpoint), keys[2].key, code);
@@ -68,7 +119,7 @@ struct locus_added *locus_added_create(const struct locus_vocabulary *vocabulary
     if (locus_matcher_create(&added->user, vocabulary, user, error) ||
         locus_matcher_create(&added->special, vocabulary, special, error) ||
         read_flags(added, vocabulary->n_tokens, checkpoint, error) ||
-        compile_word(added, checkpoint, error)) {
+        find_words(added, checkpoint, error)) {
         locus_added_free(added);
         return NULL;
     }
@@ -80,7 +131,7 @@ void locus_added_free(struct locus_added *added)
     if (!added) return;
     locus_matcher_free(&added->user);
     locus_matcher_free(&added->special);
-    pcre2_code_free(added->word);
+    free(added->word);
     free(added->flags);
     free(added);
 }
@@ -103,12 +154,9 @@ static size_t last_character(const char *text, size_t n_bytes)
 
 static bool is_word(const struct locus_added *added, const char *character, size_t length)
 {
-    pcre2_match_data *match = length ? pcre2_match_data_create(1, NULL) : NULL;
-    int found = match ? pcre2_match(added->word, (PCRE2_SPTR)character, length, 0,
-                                    PCRE2_NO_UTF_CHECK, match, NULL)
-                      : PCRE2_ERROR_NOMATCH;
-    pcre2_match_data_free(match);
-    return found > 0;
+    if (length == 0) return false;
+    const uint32_t code = locus_utf8_code(character, (int)length);
+    return added->word[code / 8] >> code % 8 & 1;
 }
 
 /* Whether a character of a word stands directly before the token, or after it. */
