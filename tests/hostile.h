@@ -28,7 +28,7 @@ size_t hostile_cuts(hostile_check *check, void *data);
 size_t hostile_fields(hostile_check *check, void *data);
 
 /* From here on this process (a forked test) can map at most n_bytes more than it has; more under a
- * sanitizer, which maps for its own ends. */
-void hostile_limit_memory(size_t n_bytes);
+ * sanitizer, which maps for its own ends. Returns whether it is no more than that. */
+bool hostile_limit_memory(size_t n_bytes);
 
 #endif

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/sha256.h"
 #include "experiment/report.h"
+#include "hostile.h"
 #include "testing.h"
 
 static struct locus_row make_row(const char *position, int length, double nll)
@@ -221,6 +223,28 @@ START_TEST(a_row_whose_result_can_be_none_is_not_resumed)
 }
 END_TEST
 
+/* The file's pages fit in, and no second copy of its line. */
+START_TEST(a_line_that_memory_lacks_is_no_fault_of_the_file)
+{
+    enum { LINE = 96 << 20 };
+    const char *path = testing_temporary("long.csv");
+    struct locus_csv csv;
+    locus_error error;
+    write_rows(path, NULL, 0);
+    ck_assert_int_eq(truncate(path, LINE), 0); /* the header and a hole */
+    FILE *stream = fopen(path, "ab");
+    ck_assert_ptr_nonnull(stream);
+    ck_assert_int_eq(fputc('\n', stream), '\n');
+    ck_assert_int_eq(fclose(stream), 0);
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error), LOCUS_ERROR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(error.message, "long.csv: line 2 is not a row of 31 cells"));
+    locus_csv_close(&csv);
+    if (!hostile_limit_memory(LINE + LINE / 2)) return;
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error), LOCUS_ERROR_MEMORY);
+    locus_csv_close(&csv);
+}
+END_TEST
+
 START_TEST(the_newest_row_wins_and_older_states_are_told_apart)
 {
     const char *path = testing_temporary("newest.csv");
@@ -323,6 +347,7 @@ int main(void)
     tcase_add_test(rows, results_are_not_overwritten_unless_that_is_asked_for);
     tcase_add_test(rows, a_file_of_other_columns_is_refused_in_one_line);
     tcase_add_test(rows, a_row_whose_result_can_be_none_is_not_resumed);
+    tcase_add_test(rows, a_line_that_memory_lacks_is_no_fault_of_the_file);
     tcase_add_test(rows, the_newest_row_wins_and_older_states_are_told_apart);
     tcase_add_test(rows, pooling_survives_huge_figures);
     tcase_add_test(rows, pooled_rows_average_over_all_tokens);

@@ -47,12 +47,10 @@ void locus_csv_row(struct locus_buffer *out, const struct locus_row *row)
     locus_buffer_append(out, "\n", 1);
 }
 
-/* Takes a cell off a line, unquoted; NULL if memory ran out or it is no cell. */
-static char *next_cell(const char **line, const char *end)
+/* Takes a cell off a line, unquoted, into cell[end - *line + 1]; false if it is none. */
+static bool next_cell(const char **line, const char *end, char *cell)
 {
     const char *at = *line;
-    char *cell = malloc((size_t)(end - at) + 1), *out = cell;
-    if (!cell) return NULL;
     bool quoted = at < end && *at == '"';
     for (at += quoted; at < end; at++) {
         if (quoted && *at == '"') {
@@ -63,32 +61,30 @@ static char *next_cell(const char **line, const char *end)
             }
         } else if (!quoted && *at == ',')
             break;
-        *out++ = *at;
+        *cell++ = *at;
     }
-    *out = '\0';
-    if (quoted || (at < end && *at != ',')) {
-        free(cell);
-        return NULL;
-    }
+    *cell = '\0';
     *line = at;
-    return cell;
+    return !quoted && (at == end || *at == ',');
 }
 
-/* False unless [line, end) is a row. */
-static bool parse_row(struct locus_row *row, const char *line, const char *end)
+/* A row of [line, end); LOCUS_ERROR_FORMAT if it is none, LOCUS_ERROR_MEMORY. */
+static enum locus_status parse_row(struct locus_row *row, const char *line, const char *end)
 {
+    enum locus_status status = LOCUS_OK;
+    char *cell = malloc((size_t)(end - line) + 1);
     *row = (struct locus_row){{0}};
-    for (int i = 0; i < LOCUS_N_COLUMNS; i++) {
-        if (i > 0 && (line == end || *line++ != ',')) break;
-        if (!(row->cells[i] = next_cell(&line, end))) break;
-        if (i == LOCUS_N_COLUMNS - 1 && line == end) {
-            for (int j = 0; j < LOCUS_N_COLUMNS; j++)
-                if (!*row->cells[j]) free(row->cells[j]), row->cells[j] = NULL;
-            return true;
-        }
+    if (!cell) return LOCUS_ERROR_MEMORY;
+    for (int i = 0; i < LOCUS_N_COLUMNS && !status; i++) {
+        if ((i > 0 && (line == end || *line++ != ',')) || !next_cell(&line, end, cell))
+            status = LOCUS_ERROR_FORMAT;
+        else if (*cell && !(row->cells[i] = strdup(cell)))
+            status = LOCUS_ERROR_MEMORY;
     }
-    locus_row_free(row);
-    return false;
+    if (!status && line != end) status = LOCUS_ERROR_FORMAT;
+    if (status) locus_row_free(row);
+    free(cell);
+    return status;
 }
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -197,16 +193,17 @@ static enum locus_status read_rows(struct locus_csv *csv, const char *bytes, siz
     for (const char *line = bytes, *end = bytes + n_bytes; line < end; number++) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         struct locus_row row;
-        if (!parse_row(&row, line, newline))
+        enum locus_status status = parse_row(&row, line, newline);
+        if (status == LOCUS_ERROR_MEMORY) return locus_fail_memory(error, (size_t)(newline - line));
+        if (status)
             return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: line %d is not a row of %d cells",
                               csv->path, number, LOCUS_N_COLUMNS);
         enum locus_column odd = find_misfit(&row);
-        enum locus_status status =
-            odd == LOCUS_N_COLUMNS
-                ? add_found(csv, &row, error)
-                : locus_fail(error, LOCUS_ERROR_FORMAT,
-                             "%s: line %d: %s is '%.40s', not a number that it can be", csv->path,
-                             number, locus_column_name(odd), row.cells[odd]);
+        status = odd == LOCUS_N_COLUMNS
+                     ? add_found(csv, &row, error)
+                     : locus_fail(error, LOCUS_ERROR_FORMAT,
+                                  "%s: line %d: %s is '%.40s', not a number that it can be",
+                                  csv->path, number, locus_column_name(odd), row.cells[odd]);
         if (status) {
             locus_row_free(&row);
             return status;
