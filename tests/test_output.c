@@ -273,7 +273,7 @@ START_TEST(a_fifo_is_written_to_its_reader)
     ck_assert_int_eq(read(reader, text, sizeof text), 4);
     ck_assert_str_eq(text, "text");
     bool is_file = true;
-    ck_assert_int_eq(locus_output_append(path, &descriptor, &is_file, NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_output_append(path, &descriptor, &is_file, NULL, NULL), LOCUS_OK);
     ck_assert(!is_file && descriptor > 2);
     ck_assert_int_eq(fcntl(descriptor, F_GETFL) & O_NONBLOCK, 0);
     close(descriptor);
@@ -318,7 +318,7 @@ START_TEST(a_descriptor_is_written_where_it_stands)
     locus_output_save("/dev/stdout", "e", 1, NULL);
     bool is_file = true;
     int appended;
-    locus_output_append("-", &appended, &is_file, NULL);
+    locus_output_append("-", &appended, &is_file, NULL, NULL);
     dup2(out, STDOUT_FILENO);
     ck_assert(!is_file);
     ck_assert_int_eq(write(appended, "f", 1), 1);
@@ -344,8 +344,12 @@ START_TEST(a_file_that_grows_is_created_and_followed)
     for (int i = 0; i < 2; i++) {
         bool is_file = false;
         int descriptor;
-        ck_assert_int_eq(locus_output_append(link, &descriptor, &is_file, NULL), LOCUS_OK);
+        char *created;
+        ck_assert_int_eq(locus_output_append(link, &descriptor, &is_file, &created, NULL),
+                         LOCUS_OK);
         ck_assert(is_file);
+        ck_assert_pstr_eq(created, i == 0 ? path : NULL);
+        free(created);
         ck_assert_int_eq(write(descriptor, "x", 1), 1);
         close(descriptor);
     }

@@ -1,8 +1,10 @@
 /* Results: the rows they are kept as, and their CSV file. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/sha256.h"
@@ -161,6 +163,32 @@ START_TEST(results_are_not_overwritten_unless_that_is_asked_for)
     locus_csv_close(&csv);
     ck_assert_int_eq(locus_csv_open(&csv, "/dev/null", LOCUS_CSV_NEW, NULL), LOCUS_OK);
     locus_csv_close(&csv);
+}
+END_TEST
+
+/* As on a disk that is full. */
+START_TEST(a_file_that_takes_no_header_is_not_left)
+{
+    const char *path = testing_temporary("x.csv");
+    struct rlimit old, none;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
+    none = old;
+    none.rlim_cur = 10;
+    signal(SIGXFSZ, SIG_IGN);
+    for (int i = 0; i < 6; i++) {
+        const int was_there = i % 2;
+        struct locus_csv csv;
+        locus_error error;
+        if (was_there) testing_write(path, "", 0);
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+        enum locus_status status = locus_csv_open(&csv, path, (enum locus_csv_mode)(i / 2), &error);
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
+        locus_csv_close(&csv);
+        ck_assert_int_eq(status, LOCUS_ERROR_IO);
+        ck_assert_ptr_nonnull(strstr(error.message, "x.csv: write failed"));
+        ck_assert_int_eq(testing_count_files(path), was_there);
+        if (was_there) ck_assert_int_eq(unlink(path), 0);
+    }
 }
 END_TEST
 
@@ -345,6 +373,7 @@ int main(void)
     tcase_add_test(rows, a_file_that_another_run_writes_is_left_alone);
     tcase_add_test(rows, a_file_of_something_else_is_not_resumed_and_stays);
     tcase_add_test(rows, results_are_not_overwritten_unless_that_is_asked_for);
+    tcase_add_test(rows, a_file_that_takes_no_header_is_not_left);
     tcase_add_test(rows, a_file_of_other_columns_is_refused_in_one_line);
     tcase_add_test(rows, a_row_whose_result_can_be_none_is_not_resumed);
     tcase_add_test(rows, a_line_that_memory_lacks_is_no_fault_of_the_file);

@@ -350,16 +350,22 @@ enum locus_status locus_output_check(const char *path, locus_error *error)
 }
 
 enum locus_status locus_output_append(const char *path, int *descriptor, bool *is_file,
-                                      locus_error *error)
+                                      char **created, locus_error *error)
 {
+    enum { FLAGS = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC };
     struct place place;
+    bool is_new = false;
     *descriptor = -1;
-    if (find_place(&place, path))
-        *descriptor = place.is_file
-                          ? open(place.target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
-                          : open_stream(place.target);
+    if (find_place(&place, path)) {
+        *descriptor =
+            place.is_file ? open(place.target, FLAGS | O_EXCL, 0666) : open_stream(place.target);
+        is_new = place.is_file && *descriptor >= 0;
+        if (place.is_file && *descriptor < 0 && errno == EEXIST)
+            *descriptor = open(place.target, FLAGS, 0666);
+    }
     int reason = errno;
-    free(place.target);
+    if (created) *created = is_new ? place.target : NULL;
+    if (!created || !is_new) free(place.target);
     *is_file = place.is_file;
     return *descriptor >= 0 ? LOCUS_OK : fail_open(&place, path, reason, error);
 }

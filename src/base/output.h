@@ -41,9 +41,10 @@ enum locus_status locus_output_save(const char *path, const void *bytes, size_t 
 enum locus_status locus_output_check(const char *path, locus_error *error);
 
 /* For a file that grows in place: *descriptor appends to what is at the path, created where it is
- * missing; what is no file is opened as above. */
+ * missing; what is no file is opened as above. *created (NULL: never mind) is the path of a file
+ * that was missing, its links followed, to be freed; else NULL. */
 enum locus_status locus_output_append(const char *path, int *descriptor, bool *is_file,
-                                      locus_error *error);
+                                      char **created, locus_error *error);
 
 /* Whether the path is one of standard output's: "-", "/dev/stdout", "/dev/fd/1". */
 bool locus_output_is_stdout(const char *path);

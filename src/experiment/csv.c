@@ -259,16 +259,11 @@ static enum locus_status read_file(struct locus_csv *csv, size_t *n_whole, locus
     return status;
 }
 
-enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, enum locus_csv_mode mode,
-                                 locus_error *error)
+/* Takes what is there or drops it, and begins with a header where there is none. */
+static enum locus_status start(struct locus_csv *csv, enum locus_csv_mode mode, locus_error *error)
 {
     size_t n_whole = 0;
-    *csv = (struct locus_csv){.path = strdup(path), .descriptor = -1};
-    if (!csv->path) return locus_fail_memory(error, strlen(path) + 1);
-    enum locus_status status = locus_output_append(path, &csv->descriptor, &csv->is_file, error);
-    if (status) return status;
-    if (csv->is_file && flock(csv->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return locus_fail(error, LOCUS_ERROR_IO, "%s: another run is writing to it", path);
+    enum locus_status status = LOCUS_OK;
     if (mode == LOCUS_CSV_RESUME && (status = read_file(csv, &n_whole, error))) return status;
     struct stat info;
     if (csv->is_file && mode == LOCUS_CSV_NEW && fstat(csv->descriptor, &info) == 0 &&
@@ -276,7 +271,7 @@ enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, enum l
         return locus_fail(error, LOCUS_ERROR_IO,
                           "%s is there already: expected --resume to go on with it, or --force to "
                           "replace it",
-                          path);
+                          csv->path);
     if (csv->is_file && ftruncate(csv->descriptor, (off_t)n_whole))
         return fail_write(csv, errno, error);
     if (n_whole > 0) return LOCUS_OK;
@@ -284,6 +279,23 @@ enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, enum l
     locus_csv_header(&header);
     status = append(csv, &header, error);
     locus_buffer_free(&header);
+    return status;
+}
+
+enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, enum locus_csv_mode mode,
+                                 locus_error *error)
+{
+    char *created;
+    *csv = (struct locus_csv){.path = strdup(path), .descriptor = -1};
+    if (!csv->path) return locus_fail_memory(error, strlen(path) + 1);
+    enum locus_status status =
+        locus_output_append(path, &csv->descriptor, &csv->is_file, &created, error);
+    if (status) return status;
+    if (csv->is_file && flock(csv->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        status = locus_fail(error, LOCUS_ERROR_IO, "%s: another run is writing to it", path);
+    else if ((status = start(csv, mode, error)) && created)
+        unlink(created);
+    free(created);
     return status;
 }
 

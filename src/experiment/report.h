@@ -94,7 +94,7 @@ enum locus_csv_mode {
 
 /* Opens the file for adding rows. Refuses to resume a file that is not such a CSV, or whose results
  * are no numbers that results can be, and one that another run is adding to. What is no file
- * (base/output.h) is only written. */
+ * (base/output.h) is only written. A file that wasn't there isn't there after a failure either. */
 enum locus_status locus_csv_open(struct locus_csv *csv, const char *path, enum locus_csv_mode mode,
                                  locus_error *error);
 /* Adds a row, at once and whole or not at all. */
