@@ -93,7 +93,21 @@ static void choose_experts(const struct locus_config *config, float *probabiliti
     }
 }
 
-/* session->shares[n, n_expert] and taken[n, n_expert], of in[n, n_embd]. */
+/* The rows of each expert, in the order of the experts: expert e's are
+ * expert_rows[expert_first[e] .. expert_first[e + 1] - 1]. On one thread. */
+static void list_rows(struct locus_session *session, int n)
+{
+    const size_t n_expert = (size_t)session->model->config.n_expert;
+    int n_listed = 0;
+    for (size_t e = 0; e < n_expert; e++) {
+        session->expert_first[e] = n_listed;
+        for (int i = 0; i < n; i++)
+            if (session->taken[(size_t)i * n_expert + e]) session->expert_rows[n_listed++] = i;
+    }
+    session->expert_first[n_expert] = n_listed;
+}
+
+/* session->shares[n, n_expert] of in[n, n_embd], and each expert's rows; branch is zero. */
 static void route(const struct pass *pass, const struct locus_layer *layer, const float *in)
 {
     struct locus_session *session = pass->session;
@@ -110,16 +124,8 @@ static void route(const struct pass *pass, const struct locus_layer *layer, cons
         memset(session->branch + (size_t)i * n_embd, 0, n_embd * sizeof(float));
     }
     await_all(pass);
-}
-
-/* The rows that take expert e, into session->expert_rows; how many. On one thread. */
-static void list_rows(struct locus_session *session, int e, int n)
-{
-    const size_t n_expert = (size_t)session->model->config.n_expert;
-    session->n_expert_rows = 0;
-    for (int i = 0; i < n; i++)
-        if (session->taken[(size_t)i * n_expert + (size_t)e])
-            session->expert_rows[session->n_expert_rows++] = i;
+    if (pass->thread == 0) list_rows(session, pass->n);
+    await_all(pass);
 }
 
 static void run_expert(const struct pass *pass, const struct locus_layer *layer, int e,
@@ -129,26 +135,24 @@ static void run_expert(const struct pass *pass, const struct locus_layer *layer,
     const struct locus_config *config = &session->model->config;
     const struct locus_mlp *expert = &layer->experts[e];
     const size_t n_embd = (size_t)config->n_embd;
-    if (pass->thread == 0) list_rows(session, e, pass->n);
+    const int *rows = session->expert_rows + session->expert_first[e];
+    const int n = session->expert_first[e + 1] - session->expert_first[e];
+    if (n == 0) return;
+    for (int i = share_first(pass, n); i < share_end(pass, n); i++)
+        memcpy(session->gathered + (size_t)i * n_embd, in + (size_t)rows[i] * n_embd,
+               n_embd * sizeof *in);
     await_all(pass);
-    const int n = session->n_expert_rows;
-    if (n > 0) {
-        for (int i = share_first(pass, n); i < share_end(pass, n); i++)
-            memcpy(session->gathered + (size_t)i * n_embd,
-                   in + (size_t)session->expert_rows[i] * n_embd, n_embd * sizeof *in);
-        await_all(pass);
-        struct locus_activations input =
-            prepare(pass, session->gathered, n, config->n_embd, input_forms(pass, expert));
-        input = hidden_of(pass, expert, input, n);
-        project(pass, &expert->down, input, session->expert_out, n, false);
-        await_all(pass);
-        for (int i = share_first(pass, n); i < share_end(pass, n); i++) {
-            const size_t row = (size_t)session->expert_rows[i];
-            const float share = session->shares[row * (size_t)config->n_expert + (size_t)e];
-            for (size_t c = 0; c < n_embd; c++)
-                session->branch[row * n_embd + c] +=
-                    share * session->expert_out[(size_t)i * n_embd + c];
-        }
+    struct locus_activations input =
+        prepare(pass, session->gathered, n, config->n_embd, input_forms(pass, expert));
+    input = hidden_of(pass, expert, input, n);
+    project(pass, &expert->down, input, session->expert_out, n, false);
+    await_all(pass);
+    for (int i = share_first(pass, n); i < share_end(pass, n); i++) {
+        float *sum = session->branch + (size_t)rows[i] * n_embd;
+        const float *out = session->expert_out + (size_t)i * n_embd;
+        const float share = session->shares[(size_t)rows[i] * (size_t)config->n_expert + (size_t)e];
+        for (size_t c = 0; c < n_embd; c++)
+            sum[c] += share * out[c];
     }
     await_all(pass);
 }

@@ -54,10 +54,10 @@ struct locus_session {
     float *gate, *up;     /* [n, n_ff]; gate: gated only */
     float *shares;        /* [n, n_expert]: of each expert in a row */
     bool *taken;          /* [n, n_expert] */
-    int *expert_rows;     /* [n_expert_rows]: those that take the expert that runs */
-    int n_expert_rows;
-    float *gathered;                       /* [n, n_embd]: what those rows read */
-    float *expert_out;                     /* [n, n_embd]: what they get */
+    int *expert_rows;     /* [n * n_expert_used]: rows by the experts that they take */
+    int *expert_first;    /* [n_expert + 1]: where each expert's rows begin */
+    float *gathered;      /* [n, n_embd]: what those rows read */
+    float *expert_out;    /* [n, n_embd]: what they get */
     struct locus_activation_block *blocks; /* [n, widest / 32]: a product's input, quantised */
     uint16_t *bfloats;                     /* [n, locus_bfloat_cols(widest)]: the same, rounded */
     int *row_positions;                    /* [n] */
