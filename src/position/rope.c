@@ -12,6 +12,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -397,6 +398,37 @@ static const char *const tensors[] = {
     NULL,
 };
 
+/* The scalings that read a parameter; those that all do aren't listed. */
+static bool counts(const struct locus_position_spec *spec, const char *key)
+{
+    enum {
+        LINEAR = 1 << LOCUS_ROPE_LINEAR,
+        NTK = 1 << LOCUS_ROPE_NTK,
+        DYNAMIC = 1 << LOCUS_ROPE_DYNAMIC,
+        YARN = 1 << LOCUS_ROPE_YARN,
+        LLAMA3 = 1 << LOCUS_ROPE_LLAMA3,
+        LONGROPE = 1 << LOCUS_ROPE_LONGROPE
+    };
+    static const struct {
+        const char *key;
+        int scalings;
+    } readers[] = {
+        {"trained", DYNAMIC | YARN | LLAMA3 | LONGROPE | LINEAR | NTK}, /* factor=auto's, too */
+        {"length", DYNAMIC | LONGROPE},
+        {"beta_fast", YARN},
+        {"beta_slow", YARN},
+        {"truncate", YARN},
+        {"attn_factor", YARN | LONGROPE},
+        {"low", LLAMA3},
+        {"high", LLAMA3},
+        {"factors", LONGROPE},
+    };
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+        if (!strcmp(readers[i].key, key))
+            return readers[i].scalings >> locus_position_int(spec, "scaling") & 1;
+    return true;
+}
+
 const struct locus_position_scheme locus_scheme_rope = {
     .abi = LOCUS_POSITION_ABI,
     .name = "rope",
@@ -404,6 +436,7 @@ const struct locus_position_scheme locus_scheme_rope = {
     .params = params,
     .tensors = tensors,
     .settle = settle,
+    .counts = counts,
     .reach = reach,
     .init = init_rope,
     .free = free_rope,

@@ -294,6 +294,28 @@ static void combine(struct locus_position_spec *spec, const struct assignment *o
     spec->given = assignment->given | (assignment->inherit ? owns->given : 0);
 }
 
+/* Refuses what the text sets to another value than it would have, to no effect. */
+static enum locus_status check_effects(const struct locus_position_spec *spec,
+                                       const struct locus_position_spec *defaults,
+                                       const struct assignment *owns,
+                                       const struct assignment *assignment,
+                                       const struct locus_spec_source *source)
+{
+    const struct locus_position_scheme *scheme = spec->scheme;
+    const int n = count_params(scheme);
+    for (int i = 0; i < n && scheme->counts; i++) {
+        const bool owned = assignment->inherit && owns->given >> i & 1;
+        const double before = owned ? owns->values[i] : defaults->values[i];
+        if (!(assignment->given >> i & 1) || spec->values[i] == before) continue;
+        if (!scheme->counts(spec, scheme->params[i].key))
+            return locus_spec_refuse(source,
+                                     "'%s' has no effect beside the other values; expected "
+                                     "it where it has",
+                                     scheme->params[i].key);
+    }
+    return LOCUS_OK;
+}
+
 /* Marks what a printed SPEC must name lest the checkpoint's own, or another model, change it. */
 static void mark_stated(struct locus_position_spec *spec,
                         const struct locus_position_spec *defaults, const struct assignment *owns)
@@ -356,6 +378,8 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
     if (status) return status;
     const struct locus_position_spec defaults = resolved;
     combine(&resolved, &owns, &assignment);
+    status = check_effects(&resolved, &defaults, &owns, &assignment, source);
+    if (status) return status;
     if (resolved.scheme->settle) resolved.scheme->settle(&resolved, env);
     resolve_factor(&resolved, env);
     mark_stated(&resolved, &defaults, &owns);
