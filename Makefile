@@ -39,8 +39,9 @@ else
 OPENMP_FLAG = $(call once,OPENMP_FLAG,$(OPENMP_TEST))
 endif
 MACHINE = $(call once,MACHINE,$(CC) -dumpmachine 2>/dev/null)
-PCRE2_CFLAGS = $(call once,PCRE2_CFLAGS,$(PKG_CONFIG) --cflags libpcre2-8)
-PCRE2_LIBS = $(call once,PCRE2_LIBS,$(PKG_CONFIG) --libs libpcre2-8)
+PACKAGES := libpcre2-8 zlib
+PACKAGES_CFLAGS = $(call once,PACKAGES_CFLAGS,$(PKG_CONFIG) --cflags $(PACKAGES))
+PACKAGES_LIBS = $(call once,PACKAGES_LIBS,$(PKG_CONFIG) --libs $(PACKAGES))
 CHECK_CFLAGS = $(call once,CHECK_CFLAGS,$(PKG_CONFIG) --cflags check)
 CHECK_LIBS = $(call once,CHECK_LIBS,$(PKG_CONFIG) --libs check)
 
@@ -54,9 +55,9 @@ endif
 # The same bits everywhere: no contraction, no fast-math, no -march (src/kernels/kernels.h).
 ALL_CFLAGS = $(OPTIMISE) -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off \
 	-fno-math-errno $(WARNINGS) $(if $(filter 1,$(WERROR)),-Werror) \
-	$(or $(OPENMP_FLAG),-Wno-unknown-pragmas) -Iinclude -Isrc $(PCRE2_CFLAGS) $(CFLAGS)
+	$(or $(OPENMP_FLAG),-Wno-unknown-pragmas) -Iinclude -Isrc $(PACKAGES_CFLAGS) $(CFLAGS)
 ALL_LDFLAGS = $(OPTIMISE) $(OPENMP_FLAG) $(LDFLAGS)
-ALL_LIBS = $(PCRE2_LIBS) -lm
+ALL_LIBS = $(PACKAGES_LIBS) -lm
 
 # Only these files may use more than the baseline instructions; they are reached by dispatch.
 ISA_src/kernels/avx2.c := -mavx2 -mfma -mf16c
@@ -166,8 +167,8 @@ update = mkdir -p $(@D); printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) 
 $(BUILD)/flags: FORCE
 	@command -v $(firstword $(CC)) >/dev/null || \
 		{ echo "make: no compiler '$(firstword $(CC))': run scripts/setup.sh" >&2; exit 1; }
-	@$(PKG_CONFIG) --exists libpcre2-8 || \
-		{ echo "make: pkg-config finds no libpcre2-8: run scripts/setup.sh" >&2; exit 1; }
+	@for package in $(PACKAGES); do $(PKG_CONFIG) --exists $$package || \
+		{ echo "make: pkg-config finds no $$package: run scripts/setup.sh" >&2; exit 1; }; done
 	@$(call update,'$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(ALL_LIBS) $(MACHINE)')
 	$(if $(filter 0,$(OPENMP)),,$(if $(OPENMP_FLAG),, \
 		@echo "note: $(CC) can't build with OpenMP here (clang: libomp-dev): one thread only"))
@@ -211,7 +212,7 @@ $(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libtesting.a $(BUILD)/li
 $(BUILD)/locus.pc: FORCE
 	@$(call update,'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' 'Name: locus' \
 		'Description: GPT inference whose position encoding is a plug-in' 'Version: $(VERSION)' \
-		'Requires.private: libpcre2-8' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -llocus' \
+		'Requires.private: $(PACKAGES)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -llocus' \
 		'Libs.private: $(OPENMP_FLAG) -lm')
 
 .SECONDARY: $(TEST_OBJECTS)

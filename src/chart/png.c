@@ -1,8 +1,24 @@
 /* PNG: stb_image_write's encoder, and a file that appears only when it is whole. */
 #include <stdlib.h>
+#include <zlib.h>
 
 #include "base/output.h"
 #include "chart/canvas.h"
+
+/* What stb_image_write compresses by. Its own deflate writes past its blocks when one can't grow;
+ * zlib says beforehand how much it can take, and afterwards whether it had the memory. */
+static unsigned char *compress_rows(const unsigned char *rows, int n_bytes, int *n_compressed,
+                                    int level)
+{
+    uLong length = compressBound((uLong)n_bytes);
+    unsigned char *compressed = malloc(length);
+    if (!compressed || compress2(compressed, &length, rows, (uLong)n_bytes, level) != Z_OK) {
+        free(compressed);
+        return NULL;
+    }
+    *n_compressed = (int)length;
+    return compressed;
+}
 
 /* The encoder lives in this file alone: static, so that the constants it keeps in variables are no
  * globals of ours, and with its own warnings silenced. */
@@ -19,6 +35,7 @@
 #define STBIW_MALLOC(size) malloc((size) ? (size) : 1)
 #define STBIW_REALLOC(block, size) realloc(block, size)
 #define STBIW_FREE(block) free(block)
+#define STBIW_ZLIB_COMPRESS compress_rows
 #define STBIW_ASSERT(condition) ((void)(condition))
 #if __has_include(<stb/stb_image_write.h>)
 #include <stb/stb_image_write.h>
