@@ -33,7 +33,6 @@ static unsigned char slope(int i, int j)
     return (unsigned char)(i / 3 + 2 * j);
 }
 
-/* Each filter of a row has its share. */
 static unsigned char patches(int i, int j)
 {
     return j < 60 ? noise(i, j) : j < 120 ? noise(i, 0) : j < 180 ? noise(0, j) : slope(i, j);
@@ -41,6 +40,7 @@ static unsigned char patches(int i, int j)
 
 typedef unsigned char a_picture(int i, int j);
 
+/* Among them every filter of a row is used. */
 static a_picture *const pictures[] = {noise, blank, slope, patches};
 
 static struct locus_canvas draw(a_picture *picture)

@@ -5,8 +5,10 @@
 #include "base/output.h"
 #include "chart/canvas.h"
 
-/* What stb_image_write compresses by. Its own deflate writes past its blocks when one can't grow;
- * zlib says beforehand how much it can take, and afterwards whether it had the memory. */
+/* What stb_image_write compresses by: its own deflate writes past a block that can't grow. zlib's
+ * result has a bound, so that one block is enough, and zlib says when it had no memory itself.
+ * (If the file's own bytes then can't be had, once the rows are freed, stb leaks what this made.)
+ */
 static unsigned char *compress_rows(const unsigned char *rows, int n_bytes, int *n_compressed,
                                     int level)
 {
