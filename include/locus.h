@@ -256,7 +256,8 @@ LOCUS_API locus_sampler *locus_sampler_create(const locus_model *model,
 LOCUS_API void locus_sampler_free(locus_sampler *sampler);
 
 /* Draws a token from logits [n_vocab] (left as they are) and remembers it for the penalties;
- * -1 and LOCUS_ERROR_NUMERIC when the logits hold a NaN or leave nothing to choose from. */
+ * -1 and LOCUS_ERROR_NUMERIC when the logits hold a NaN or +inf, or leave nothing to choose from;
+ * a logit of -inf is a ban. */
 LOCUS_API int32_t locus_sampler_next(locus_sampler *sampler, const float *logits,
                                      locus_error *error);
 

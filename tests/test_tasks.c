@@ -7,6 +7,7 @@
 #include "experiment/setting.h"
 #include "experiment/tasks.h"
 #include "testing.h"
+#include "variant.h"
 
 enum { N_EXAMPLES = 200 };
 
@@ -165,6 +166,38 @@ START_TEST(sessions_are_as_long_as_the_longest_text)
 }
 END_TEST
 
+START_TEST(odd_logits_answer_nothing)
+{
+    const float odd[] = {INFINITY, NAN};
+    const char *const says[] = {"is infinite: output_norm.weight holds inf",
+                                "is not a number: output_norm.weight holds nan"};
+    for (int i = 0; i < 2; i++) {
+        int rows, cols, n_tokens, n_right;
+        bool whole;
+        struct variant *variant = variant_begin(testing_golden("perplexity.gguf"));
+        float *values = variant_floats(variant, "output_norm.weight", &rows, &cols);
+        values[0] = odd[i];
+        variant_drop(variant, "output_norm.weight");
+        variant_add(variant, "output_norm.weight", LOCUS_F32, 0, cols, values);
+        free(values);
+        struct testing_model fixture = testing_open(variant_finish(variant));
+        const struct locus_trials trials = {
+            .task = LOCUS_TASK_COPY, .length = 12, .n_trials = 1, .begin = -1};
+        locus_error error = {0};
+        ck_assert_int_eq(locus_trials_tokens(&trials, fixture.tokenizer, &n_tokens, NULL), 0);
+        locus_session *session =
+            locus_session_for_length(fixture.model, &(locus_session_params){0}, n_tokens, &error);
+        ck_assert_msg(session != NULL, "%s", error.message);
+        ck_assert_int_eq(locus_trials_run(&trials, fixture.model, fixture.tokenizer, session, NULL,
+                                          &n_right, &whole, &error),
+                         LOCUS_ERROR_NUMERIC);
+        ck_assert_msg(strstr(error.message, says[i]) != NULL, "%s", error.message);
+        locus_session_free(session);
+        testing_close(&fixture);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tasks");
@@ -173,6 +206,7 @@ int main(void)
     tcase_add_test(texts, sums_are_written_from_their_last_digit);
     tcase_add_test(texts, a_passkey_text_has_its_length_and_the_key_at_its_depth);
     tcase_add_test(trials, sessions_are_as_long_as_the_longest_text);
+    tcase_add_test(trials, odd_logits_answer_nothing);
     suite_add_tcase(suite, texts);
     suite_add_tcase(suite, trials);
     return testing_run(suite);

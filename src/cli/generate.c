@@ -7,8 +7,8 @@
  */
 #include "cli/generate.h"
 
+#include <float.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,7 +183,7 @@ static bool fail_drawing(struct locus_generate *run, locus_error *error)
     const float *logits = locus_session_logits(run->session);
     const int n_vocab = locus_model_info_get(run->model).n_vocab;
     int i = 0;
-    while (i < n_vocab && !isnan(logits[i]))
+    while (i < n_vocab && logits[i] <= FLT_MAX)
         i++;
     if (i < n_vocab) locus_fail_numeric(run->model, error, "%s", error->message);
     return fail(run, error);

@@ -1,4 +1,5 @@
 /* Character-level tasks: texts into tokens, and trials. See tasks.h. */
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -128,9 +129,10 @@ static enum locus_status check_logits(const locus_model *model, const float *log
 {
     const locus_model_info info = locus_model_info_get(model);
     for (size_t i = 0; i < (size_t)n_rows * (size_t)info.n_vocab; i++)
-        if (isnan(logits[i]))
-            return locus_fail_numeric(model, error, "the logit of token %d is not a number",
-                                      (int)(i % (size_t)info.n_vocab));
+        if (!(logits[i] <= FLT_MAX))
+            return locus_fail_numeric(model, error, "the logit of token %d is %s",
+                                      (int)(i % (size_t)info.n_vocab),
+                                      isnan(logits[i]) ? "not a number" : "infinite");
     return LOCUS_OK;
 }
 

@@ -238,20 +238,13 @@ static void fill_candidates(locus_sampler *sampler, const float *logits)
         at[sampler->ends[i]].logit = -INFINITY;
 }
 
-/* Leaves the tokens that can be drawn: not those at -infinity, and where some are at +infinity
- * those alone, all equal. */
+/* Leaves the tokens that can be drawn: not those at -infinity. */
 static struct locus_candidates drop_impossible(locus_sampler *sampler)
 {
     struct locus_candidates candidates = {.at = sampler->candidates};
-    double least = -INFINITY; /* drawn above it */
     for (int i = 0; i < sampler->n_tokens; i++)
-        if (sampler->candidates[i].logit == INFINITY) least = DBL_MAX;
-    for (int i = 0; i < sampler->n_tokens; i++) {
-        if (!(sampler->candidates[i].logit > least)) continue;
-        struct locus_candidate *candidate = &candidates.at[candidates.n++];
-        *candidate = sampler->candidates[i];
-        if (isinf(candidate->logit)) candidate->logit = 0;
-    }
+        if (sampler->candidates[i].logit > (double)-INFINITY)
+            candidates.at[candidates.n++] = sampler->candidates[i];
     return candidates;
 }
 
@@ -311,9 +304,10 @@ LOCUS_API int32_t locus_sampler_next(locus_sampler *sampler, const float *logits
                                      locus_error *error)
 {
     for (int id = 0; id < sampler->n_vocab; id++) {
-        if (isnan(logits[id])) {
+        if (!(logits[id] <= FLT_MAX)) {
             locus_fail(error, LOCUS_ERROR_NUMERIC,
-                       "sampler: the logit of token %d is NaN; expected numbers", id);
+                       "sampler: the logit of token %d is %s; expected numbers", id,
+                       isnan(logits[id]) ? "NaN" : "+inf");
             return -1;
         }
     }
