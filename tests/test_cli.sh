@@ -84,6 +84,11 @@ check "as gpt2" prints '^family +gpt2$'
 check "with its scheme" prints '^position +learned$'
 check "a full disk" eval '! "$locus" inspect -m "$tiny" >/dev/full 2>"$err"'
 check "is told" says "can't write to standard output: "
+cp "$tiny" "$folder/seven.gguf"
+key=$(grep -abo -m1 rope.dimension_count "$tiny" | head -n1) # then 4 bytes of type, and the value
+printf '\007' | dd of="$folder/seven.gguf" bs=1 conv=notrunc status=none seek=$((${key%%:*} + 20 + 4))
+check "what no session takes" refuses 1 'seven.gguf: position rope: dim is 7; expected an even' \
+    inspect -m "$folder/seven.gguf"
 if has_python; then
     check "inspect --json" succeeds inspect -m "$tiny" --tensors --json
     check "is JSON" is_json 'it["family"] == "llama" and it["n_head_kv"] == 2 and

@@ -42,6 +42,19 @@ enum { MAX_TYPES = 8 };
 
 /* ---- looking ------------------------------------------------------------------------------ */
 
+/* Makes the checkpoint's own scheme ready as a session does, for a few positions: what its tables
+ * need is the same for one as for many. */
+static enum locus_status try_position(const struct inspection *inspection, locus_error *error)
+{
+    enum { FEW = 16 };
+    const struct locus_position_env env = locus_model_env(inspection->model, FEW);
+    struct locus_positions positions;
+    enum locus_status status =
+        locus_positions_open(&positions, NULL, inspection->info.position, NULL, &env, error);
+    locus_positions_close(&positions);
+    return status;
+}
+
 /* The checkpoint's own SPEC with every value that it leaves to its scheme's defaults. */
 static int resolve_position(struct inspection *inspection)
 {
@@ -49,7 +62,8 @@ static int resolve_position(struct inspection *inspection)
     const struct locus_position_env env = locus_model_env(inspection->model, info->trained_length);
     struct locus_layer_specs specs;
     locus_error error;
-    if (locus_layer_specs_resolve(&specs, NULL, info->position, NULL, &env, &error))
+    if (locus_layer_specs_resolve(&specs, NULL, info->position, NULL, &env, &error) ||
+        try_position(inspection, &error))
         return locus_talk_error("%s: %s", inspection->path, error.message);
     locus_layer_specs_print(&specs, &inspection->position);
     return inspection->position.failed ? locus_talk_error("out of memory for the position") : -1;
