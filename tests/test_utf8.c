@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "locus.h"
 #include "testing.h"
-#include "tokenizer/utf8.h"
 
 /* The character's bytes, by RFC 3629's table. */
 static int put_character(unsigned char bytes[4], uint32_t code)

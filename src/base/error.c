@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 
 enum locus_status locus_fail(locus_error *error, enum locus_status status, const char *format, ...)
 {
@@ -16,21 +17,9 @@ enum locus_status locus_fail(locus_error *error, enum locus_status status, const
     va_end(args);
     error->status = status;
     if (length < 0) error->message[0] = '\0';
-    size_t n = strlen(error->message);
-    if (length >= (int)sizeof error->message) {
-        /* The cut may have left the start of a character: drop it. */
-        size_t lead = n;
-        while (lead > 0 && ((unsigned char)error->message[lead - 1] & 0xC0) == 0x80)
-            lead--;
-        unsigned char first = lead > 0 ? (unsigned char)error->message[lead - 1] : 0;
-        size_t whole = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
-        if (whole > 1 && n - lead + 1 < whole) n = lead - 1;
-        error->message[n] = '\0';
-    }
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)error->message[i];
-        if (c < 0x20 || c == 0x7F) error->message[i] = '?';
-    }
+    if (length >= (int)sizeof error->message) /* cut, maybe within a character */
+        error->message[locus_utf8_whole(error->message, strlen(error->message))] = '\0';
+    locus_text_tame(error->message);
     return status;
 }
 

@@ -5,8 +5,8 @@
 #include "locus.h"
 
 /* Fills *error (which may be NULL) with a printf-style line, cut at 255 bytes on a character
- * boundary, and returns `status`, so that a failing function can `return locus_fail(...)`. Control
- * bytes (a hostile file's strings) become '?'. */
+ * boundary, and returns `status`, so that a failing function can `return locus_fail(...)`. What a
+ * terminal may not be shown (a hostile file's strings) becomes '?' (base/text.h). */
 enum locus_status locus_fail(locus_error *error, enum locus_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 bool locus_text_is(const char *text, size_t n_bytes, const char *name)
 {
     return strlen(name) == n_bytes && memcmp(name, text, n_bytes) == 0;
@@ -40,6 +42,63 @@ bool locus_spec_split(struct locus_word pair, struct locus_word *key, struct loc
     *value = (struct locus_word){equals + 1, pair.n_bytes - key->n_bytes - 1};
     return true;
 }
+
+/* ---- on a terminal ------------------------------------------------------------------------ */
+
+size_t locus_text_character(const char *bytes, size_t n_bytes)
+{
+    const size_t length = locus_utf8_character(bytes, n_bytes);
+    if (length == 0) return 0;
+    const uint32_t code = locus_utf8_code(bytes, (int)length);
+    const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+    /* Line and paragraph separators, embeddings and overrides; isolates. */
+    const bool moves = (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+    return control || moves ? 0 : length;
+}
+
+void locus_text_tame(char *text)
+{
+    const char *end = text + strlen(text);
+    char *out = text;
+    for (const char *next = text; next < end;) {
+        const size_t left = (size_t)(end - next), length = locus_text_character(next, left);
+        const size_t whole = locus_utf8_character(next, left);
+        if (length > 0)
+            memmove(out, next, length);
+        else
+            *out = '?';
+        out += length ? length : 1;
+        next += whole ? whole : 1;
+    }
+    *out = '\0';
+}
+
+void locus_text_append(struct locus_buffer *out, const char *text)
+{
+    const size_t start = out->length;
+    locus_buffer_printf(out, "%s", text);
+    if (out->failed) return;
+    locus_text_tame(out->bytes + start);
+    out->length = start + strlen(out->bytes + start);
+}
+
+void locus_text_escape(struct locus_buffer *out, const char *bytes, size_t n_bytes)
+{
+    static const char named[] = "\n\t\r\\", letters[] = "ntr\\";
+    for (size_t i = 0; i < n_bytes;) {
+        const size_t length = locus_text_character(bytes + i, n_bytes - i);
+        const char *name = bytes[i] ? strchr(named, bytes[i]) : NULL;
+        if (name)
+            locus_buffer_printf(out, "\\%c", letters[name - named]);
+        else if (length == 0)
+            locus_buffer_printf(out, "\\x%02x", (unsigned char)bytes[i]);
+        else
+            locus_buffer_append(out, bytes + i, length);
+        i += length ? length : 1;
+    }
+}
+
+/* ---- choices ------------------------------------------------------------------------------ */
 
 int locus_choice_find(const char *choices, const char *text, size_t n_bytes)
 {

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
@@ -201,8 +202,9 @@ static int print_table(const struct bench *bench)
     const struct bench_options *options = bench->options;
     const struct locus_ceilings *ceilings = &bench->ceilings;
     struct locus_buffer out = {0};
+    locus_text_append(&out, bench->path);
     locus_buffer_printf(
-        &out, "%s, %s, kernels %s, %d threads, position %s\n\n", bench->path,
+        &out, ", %s, kernels %s, %d threads, position %s\n\n",
         locus_model_info_get(bench->model).weight_type, locus_session_kernels(bench->session),
         locus_session_n_threads(bench->session), locus_session_position(bench->session));
     locus_buffer_printf(&out, "%-10s %7s %12s %10s %10s %9s\n", "", "tokens", "tokens/s", "min",

@@ -137,14 +137,17 @@ static void print_text(const struct locus_extrapolate *run, int text, const int 
                        const int *ends, int n_ends, struct locus_buffer *out)
 {
     const char *name = text < run->texts.n_items ? run->texts.items[text].name : "all texts";
-    locus_buffer_printf(out, "\nperplexity of %s, %s", name,
-                        locus_protocol_name(run->plan.protocol));
+    locus_buffer_printf(out, "\nperplexity of ");
+    locus_text_append(out, name);
+    locus_buffer_printf(out, ", %s", locus_protocol_name(run->plan.protocol));
     name_stride(run, out);
     if (run->plan.first) locus_buffer_printf(out, ", first windows");
     locus_buffer_append(out, "\n", 1);
     print_lengths(run, LOCUS_CELL_PLAN, text, ascending, run->n_lengths, out);
     if (!run->options->by_position) return;
-    locus_buffer_printf(out, "\nperplexity of %s, by position in the longest windows\n", name);
+    locus_buffer_printf(out, "\nperplexity of ");
+    locus_text_append(out, name);
+    locus_buffer_printf(out, ", by position in the longest windows\n");
     print_lengths(run, LOCUS_CELL_POSITION, text, ends, n_ends, out);
 }
 

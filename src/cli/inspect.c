@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
@@ -148,15 +149,6 @@ static const char *with_commas(int64_t number, char text[32])
     return text;
 }
 
-/* A name of the file's may hold anything; a line of text may not. */
-static void append_name(struct locus_buffer *out, const char *name)
-{
-    for (; *name; name++) {
-        char c = (unsigned char)*name < 0x20 || *name == 0x7F ? '?' : *name;
-        locus_buffer_append(out, &c, 1);
-    }
-}
-
 static void append_token(struct locus_buffer *out, const char *label, int32_t token)
 {
     locus_buffer_printf(out, token < 0 ? ", %s none" : ", %s %d", label, (int)token);
@@ -178,7 +170,7 @@ static void describe_file(const struct inspection *inspection, struct locus_buff
     const locus_model_info *info = &inspection->info;
     char number[32], bytes[32];
     locus_buffer_printf(out, "file             ");
-    append_name(out, inspection->path);
+    locus_text_append(out, inspection->path);
     locus_buffer_printf(
         out, "\ncontainer        GGUF version %d, %s bytes, %zu tensors, %zu metadata keys\n",
         locus_checkpoint_version(inspection->checkpoint),
@@ -187,7 +179,7 @@ static void describe_file(const struct inspection *inspection, struct locus_buff
         locus_checkpoint_n_keys(inspection->checkpoint));
     if (info->name && *info->name) {
         locus_buffer_printf(out, "name             ");
-        append_name(out, info->name);
+        locus_text_append(out, info->name);
         locus_buffer_append(out, "\n", 1);
     }
     locus_buffer_printf(out, "family           %s\n", info->family);
@@ -277,7 +269,7 @@ static void describe_tensors(const struct inspection *inspection, struct locus_b
                                      used ? ", " : "[", tensor->dims[d]);
         snprintf(shape + used, sizeof shape - used, "]");
         size_t start = out->length;
-        append_name(out, tensor->name);
+        locus_text_append(out, tensor->name);
         int length = (int)(out->length - start);
         locus_buffer_printf(out, "%*s  %-5s  %-20s  %zu\n", length < 40 ? 40 - length : 0, "",
                             type_name(tensor), shape, tensor->n_bytes);

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "tokenizer/utf8.h"
+#include "base/text.h"
+#include "base/utf8.h"
 
 static void write_string(struct locus_buffer *out, const char *bytes, size_t n_bytes)
 {
@@ -16,6 +17,7 @@ static void write_string(struct locus_buffer *out, const char *bytes, size_t n_b
     for (size_t i = 0; i < n_bytes;) {
         size_t length = locus_utf8_character(bytes + i, n_bytes - i);
         unsigned char c = (unsigned char)bytes[i];
+        const bool shown = locus_text_character(bytes + i, n_bytes - i) > 0;
         if (length == 0)
             locus_buffer_printf(out, "\\ufffd");
         else if (c == '"' || c == '\\')
@@ -24,8 +26,8 @@ static void write_string(struct locus_buffer *out, const char *bytes, size_t n_b
             locus_buffer_printf(out, "\\n");
         else if (c == '\t')
             locus_buffer_printf(out, "\\t");
-        else if (c < 0x20 || c == 0x7F)
-            locus_buffer_printf(out, "\\u%04x", c);
+        else if (!shown) /* none of them is past U+FFFF */
+            locus_buffer_printf(out, "\\u%04x", (unsigned)locus_utf8_code(bytes + i, (int)length));
         else
             locus_buffer_append(out, bytes + i, length);
         i += length ? length : 1;

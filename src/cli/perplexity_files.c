@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/perplexity.h"
-#include "tokenizer/utf8.h"
 
 /* ---- logits ------------------------------------------------------------------------------- */
 
@@ -53,26 +53,11 @@ enum locus_status locus_logits_window(void *context, locus_session *session, con
 
 /* ---- per token ---------------------------------------------------------------------------- */
 
-/* A piece on one line of UTF-8: what is neither becomes \n, \t, \r or \xNN, and \ becomes \\. */
+/* A piece on one line of UTF-8. */
 static void append_piece(struct locus_buffer *out, const char *bytes, size_t n_bytes)
 {
     struct locus_buffer shown = {0};
-    for (size_t i = 0; i < n_bytes;) {
-        size_t length = locus_utf8_character(bytes + i, n_bytes - i);
-        const unsigned char c = (unsigned char)bytes[i];
-        const char *escape = c == '\n'   ? "\\n"
-                             : c == '\t' ? "\\t"
-                             : c == '\r' ? "\\r"
-                             : c == '\\' ? "\\\\"
-                                         : NULL;
-        if (escape)
-            locus_buffer_append(&shown, escape, 2);
-        else if (length == 0 || c < 0x20 || c == 0x7F)
-            locus_buffer_printf(&shown, "\\x%02x", c);
-        else
-            locus_buffer_append(&shown, bytes + i, length);
-        i += length ? length : 1;
-    }
+    locus_text_escape(&shown, bytes, n_bytes);
     out->failed |= shown.failed;
     if (shown.length) locus_csv_cell(out, shown.bytes, shown.length);
     locus_buffer_free(&shown);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "cli/perplexity.h"
 #include "cli/session_options.h"
 #include "cli/table.h"
@@ -173,8 +174,9 @@ void locus_reference_table(const struct locus_perplexity *run,
     static const char *const head[] = {"text", "its perplexity", "mean KL", "+-", "median", "99 %",
                                        "max",  "same top %",     "+-"};
     struct locus_table lines = {.n_columns = sizeof head / sizeof *head, .n_left = 1};
-    locus_buffer_printf(out, "\nagainst %s (%s)\n", run->reference.subject.name,
-                        run->reference.subject.info.weight_type);
+    locus_buffer_append(out, "\nagainst ", 9);
+    locus_text_append(out, run->reference.subject.name);
+    locus_buffer_printf(out, " (%s)\n", run->reference.subject.info.weight_type);
     for (int i = 0; i < lines.n_columns; i++)
         locus_table_add(&lines, "%s", head[i]);
     for (int i = 0; i < run->n_rows; i++)

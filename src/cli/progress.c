@@ -2,9 +2,12 @@
 #include "cli/progress.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
+#include "locus.h"
 
 enum { BAR = 24 };
 
@@ -37,13 +40,15 @@ void locus_progress_advance(struct locus_progress *progress, double work)
     progress->drawn = now;
     double share = progress->done / progress->total;
     if (share > 1) share = 1;
-    char bar[BAR + 1], left[32];
+    char bar[BAR + 1], left[32], label[41];
     for (int i = 0; i < BAR; i++)
         bar[i] = i < (int)(share * BAR) ? '#' : '.';
     bar[BAR] = '\0';
     spell_time(share > 0 ? (now - progress->start) * (1 - share) / share : 0, left);
-    fprintf(stderr, "\r\033[K[%s] %3d%%  %s left  %.40s", bar, (int)(share * 100), left,
-            progress->label);
+    snprintf(label, sizeof label, "%s", progress->label);
+    label[locus_utf8_whole(label, strlen(label))] = '\0'; /* it may be cut */
+    locus_text_tame(label);
+    fprintf(stderr, "\r\033[K[%s] %3d%%  %s left  %s", bar, (int)(share * 100), left, label);
     fflush(stderr);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 
 void locus_table_add(struct locus_table *table, const char *format, ...)
 {
@@ -16,6 +17,7 @@ void locus_table_add(struct locus_table *table, const char *format, ...)
     int length = locus_print_args(cell, sizeof cell, format, args);
     va_end(args);
     if (length < 0) cell[0] = '\0';
+    locus_text_tame(cell);
     locus_buffer_append(&table->text, cell, strlen(cell) + 1);
 }
 

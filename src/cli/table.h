@@ -11,6 +11,7 @@ struct locus_table {
     struct locus_buffer text; /* the cells' bytes, a NUL after each */
 };
 
+/* What a terminal may not be shown becomes '?' (base/text.h). */
 void locus_table_add(struct locus_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Appends the table and frees it. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/number.h"
+#include "base/text.h"
 
 /* Whether what was written to stdout last ended within a line. One program, one stdout. */
 static bool within_line;
@@ -25,9 +26,10 @@ static bool shares_terminal(void)
 static void say(const char *prefix, const char *format, va_list args)
 {
     char line[1024];
-    if (locus_print_args(line, sizeof line, format, args) < 0) line[0] = '\0';
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
+    const int length = locus_print_args(line, sizeof line, format, args);
+    if (length < 0) line[0] = '\0';
+    if (length >= (int)sizeof line) line[locus_utf8_whole(line, sizeof line - 1)] = '\0';
+    locus_text_tame(line);
     fprintf(stderr, "%slocus: %s%s\n", within_line && shares_terminal() ? "\n" : "", prefix, line);
     within_line = false;
 }

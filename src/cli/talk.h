@@ -12,7 +12,8 @@ enum {
     LOCUS_EXIT_INTERRUPTED = 130
 };
 
-/* One line "locus: error: ..." on stderr; returns LOCUS_EXIT_FAILED. Control bytes become '?'. On a
+/* One line "locus: error: ..." on stderr; returns LOCUS_EXIT_FAILED. What a terminal may not
+ * be shown becomes '?' (base/text.h). On a
  * terminal that has the unfinished line of a text on it, the line is one of its own. */
 int locus_talk_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_file.h"
 #include "cli/prompt.h"
 #include "cli/talk.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 struct tokenize_options {
     struct locus_common common; /* first, as in every command */
@@ -51,25 +51,18 @@ static void close_source(struct source *source)
 
 /* ---- text to tokens ----------------------------------------------------------------------- */
 
-/* "Once\n", with \xHH for bytes that are no character's. */
+/* "Once\n", quotes within it as \". */
 static void append_quoted(struct locus_buffer *out, const char *bytes, size_t n_bytes)
 {
     locus_buffer_append(out, "\"", 1);
-    for (size_t i = 0; i < n_bytes;) {
-        size_t length = locus_utf8_character(bytes + i, n_bytes - i);
-        unsigned char c = (unsigned char)bytes[i];
-        if (c == '"' || c == '\\')
-            locus_buffer_printf(out, "\\%c", c);
-        else if (c == '\n')
-            locus_buffer_append(out, "\\n", 2);
-        else if (c == '\t')
-            locus_buffer_append(out, "\\t", 2);
-        else if (length == 0 || c < 0x20 || c == 0x7F)
-            locus_buffer_printf(out, "\\x%02x", c);
-        else
-            locus_buffer_append(out, bytes + i, length);
-        i += length ? length : 1;
+    for (const char *quote; n_bytes > 0 && (quote = memchr(bytes, '"', n_bytes));) {
+        const size_t n = (size_t)(quote - bytes);
+        locus_text_escape(out, bytes, n);
+        locus_buffer_append(out, "\\\"", 2);
+        bytes += n + 1;
+        n_bytes -= n + 1;
     }
+    locus_text_escape(out, bytes, n_bytes);
     locus_buffer_append(out, "\"\n", 2);
 }
 
@@ -249,7 +242,8 @@ const struct locus_command locus_command_tokenize = {
     .summary = "Turn text into tokens, or tokens into text.",
     .usage = "[-m FILE] [-p TEXT | -f FILE] [--ids | --pieces]\n[-m FILE] --decode ID...",
     .details = "Each token is printed as its number and its text; \\xHH stands for a byte that is "
-               "no whole character.\nThe begin-of-text token that generate may put first is not "
+               "no whole character,\nor part of one that does more than stand on a line.\nThe "
+               "begin-of-text token that generate may put first is not "
                "printed.",
     .options = table,
     .values_size = sizeof(struct tokenize_options),

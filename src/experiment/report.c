@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 
 enum kind { TEXT, NUMBER };
 
@@ -64,8 +65,7 @@ bool locus_row_set_text(struct locus_row *row, enum locus_column column, const c
 {
     free(row->cells[column]);
     char *copy = row->cells[column] = strdup(text);
-    for (char *c = copy; c && *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
+    if (copy) locus_text_tame(copy);
     return copy != NULL;
 }
 

@@ -52,8 +52,8 @@ struct locus_row {
     char *cells[LOCUS_N_COLUMNS];
 };
 
-/* Each replaces the cell; out of memory, it stays empty and `false` is returned. Control bytes
- * become '?'. */
+/* Each replaces the cell; out of memory, it stays empty and `false` is returned. What a
+ * terminal may not be shown becomes '?' (base/text.h). */
 bool locus_row_set_text(struct locus_row *row, enum locus_column column, const char *text);
 bool locus_row_set_int(struct locus_row *row, enum locus_column column, int64_t value);
 bool locus_row_set_real(struct locus_row *row, enum locus_column column,

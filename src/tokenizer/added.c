@@ -5,8 +5,8 @@
 #include <pcre2.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "tokenizer/keys.h"
-#include "tokenizer/utf8.h"
 
 enum { LSTRIP = 1, RSTRIP = 2, SINGLE_WORD = 4 };
 

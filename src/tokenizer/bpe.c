@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tokenizer/keys.h"
 #include "tokenizer/merge.h"
 #include "tokenizer/rules.h"
-#include "tokenizer/utf8.h"
 #include "tokenizer/words.h"
 
 struct locus_bpe {

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tokenizer/merge.h"
-#include "tokenizer/utf8.h"
 
 struct locus_sentencepiece {
     const struct locus_vocabulary *vocabulary;

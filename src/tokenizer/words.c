@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tokenizer/patterns.h"
-#include "tokenizer/utf8.h"
 
 struct locus_words {
     const struct locus_pattern *pattern;

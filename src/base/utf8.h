@@ -1,6 +1,6 @@
 /* UTF-8, strictly: no overlong forms, no surrogates, nothing past U+10FFFF. */
-#ifndef LOCUS_TOKENIZER_UTF8_H
-#define LOCUS_TOKENIZER_UTF8_H
+#ifndef LOCUS_BASE_UTF8_H
+#define LOCUS_BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>

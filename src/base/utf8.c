@@ -1,5 +1,5 @@
 /* UTF-8, strictly: see utf8.h, and locus_utf8_whole in locus.h. */
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include "locus.h"
 

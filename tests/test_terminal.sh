@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# What names and texts of files come to on a terminal: nothing printed but generated text holds a
+# character that does more than stand on its line.
+# shellcheck disable=SC2016 # eval expands them
+set -u
+# shellcheck source-path=SCRIPTDIR source=cli_testing.sh
+. "$(dirname "$0")/cli_testing.sh"
+
+# A name with a newline, a colour, a terminal's title, U+009B (a control sequence), U+202E (right to
+# left) and a byte that is no character's; and what stands for it.
+name=$'a\n\e[31m\e]0;b\a\xc2\x9b2J\xe2\x80\xaec\x9b' tame='a??[31m?]0;b??2J?c?'
+model=$folder/$name.gguf text=$folder/$name.txt
+# The name in the file has as many bytes as the one it replaces.
+LC_ALL=C sed $'s/perplexity/x\e[2J\xc2\x9b\xe2\x80\xae/' "$data/perplexity.gguf" >"$model"
+cp "$data/perplexity.txt" "$text"
+named=$'x?[2J??'
+
+# harmless FILE...: lines of whole characters, none of which does more.
+harmless() {
+    LC_ALL=C grep -qP '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]|[\x00-\x7f][\x80-\xbf]' \
+        "$@" && { echo "a control character"; return 1; }
+    return 0
+}
+
+# shows PATTERN ARGUMENT...: the run succeeds, is harmless, and a line of it fits.
+shows() {
+    local pattern=$1
+    shift
+    run "$@"
+    done_with 0 && harmless "$out" "$err" && { grep -qF -e "$pattern" "$out" "$err" || {
+        echo "nothing fits '$pattern'"
+        return 1
+    }; }
+}
+
+measure=(-t 1 -m "$model" -f "$text")
+check "extrapolate's legend" shows "A  $tame.gguf  trained 32" extrapolate "${measure[@]}" --lengths 16
+check "has its own line" is "$(grep -c '^A ' "$out") of $(wc -l <"$out")" '1 of 5'
+check "its title" prints "^perplexity of a\\?\\?\\[31m.*\\.txt, windows"
+check "by position, too" shows "perplexity of $tame.txt, by position" \
+    extrapolate "${measure[@]}" --lengths 16 --by-position
+check "its note" eval 'run extrapolate "${measure[@]}" --lengths 16:1024; harmless "$err" && says "note: a\?\?.*no result"'
+check "perplexity's table" shows "$tame.txt  " perplexity "${measure[@]}"
+check "and the one against another model" shows "against $tame.gguf (F32)" \
+    perplexity "${measure[@]}" --reference "$model"
+check "inspect's file" shows "/$tame.gguf" inspect -m "$model"
+check "and name" prints "^name +x\\?\\[2J\\?\\?\$"
+check "bench" shows "/$tame.gguf, F32, kernels" bench -m "$model" -t 1 -p 2 -n 2 -r 1
+check "-v" shows "model $folder/$tame.gguf: locus" generate -v -m "$model" -t 1 -p x -n 0
+check "an error" refuses 1 'none\?\[2J\?: No such file' inspect -m "$folder/"$'none\e[2J\u009b'
+check "is harmless" harmless "$err"
+check "wrong usage" refuses 2 "found plot '\\?'" plot $'\u202e'
+check "is harmless, too" harmless "$err"
+if has_python; then
+    run inspect --json -m "$model"
+    check "JSON is harmless" harmless "$out"
+    check "and exact" is_json 'it["name"] == "x\x1b[2J\x9b\u202e"'
+fi
+check "tokens" shows '"\xc2"' tokenize -m "$model" -p $'\u009b'
+mark=$'abcdef\xc2\x9b\xe2\x80\xae\e\r'
+LC_ALL=C sed "s/<|endoftext|>/$mark/" "$data/perplexity.gguf" >"$folder/mark.gguf"
+check "of several bytes" shows '"abcdef\xc2\x9b\xe2\x80\xae\x1b\r"' \
+    tokenize --pieces --special -m "$folder/mark.gguf" -p "$mark"
+report
