@@ -65,6 +65,46 @@ START_TEST(rows_come_back_from_their_file)
 }
 END_TEST
 
+START_TEST(texts_that_look_like_formulas_are_written_as_texts)
+{
+    static const struct {
+        const char *text, *cell;
+    } cases[] = {
+        {"=cmd|calc!A1.gguf", "'=cmd|calc!A1.gguf"},
+        {"+1", "'+1"},
+        {"-1", "'-1"},
+        {"@x, y", "\"'@x, y\""},
+        {"'=1", "''=1"},
+        {"''-\"", "\"'''-\"\"\""},
+        {"-", "-"},
+        {"'-", "'-"},
+        {"'", "'"},
+        {"'text'", "'text'"},
+        {"a=b", "a=b"},
+    };
+    const char *path = testing_temporary("formulas.csv");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct locus_row row = make_row("none", 16, -0.0005);
+        struct locus_csv csv;
+        struct locus_buffer cell = {0};
+        locus_csv_cell(&cell, cases[i].text, strlen(cases[i].text));
+        ck_assert_str_eq(cell.bytes, cases[i].cell);
+        locus_buffer_free(&cell);
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_MODEL, cases[i].text));
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_TEXT, cases[i].text));
+        write_rows(path, &row, 1);
+        char *bytes = testing_read(path, NULL);
+        ck_assert_ptr_nonnull(strstr(bytes, ",-0.0005,")); /* a number stays one */
+        free(bytes);
+        ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, NULL), LOCUS_OK);
+        ck_assert_ptr_nonnull(locus_csv_find(&csv, &row));
+        ck_assert_str_eq(csv.rows[0].cells[LOCUS_COLUMN_MODEL], cases[i].text);
+        locus_csv_close(&csv);
+        locus_row_free(&row);
+    }
+}
+END_TEST
+
 START_TEST(a_file_cut_anywhere_is_taken_up_again)
 {
     const char *path = testing_temporary("whole.csv"), *cut = testing_temporary("cut.csv");
@@ -369,6 +409,7 @@ int main(void)
     Suite *suite = suite_create("report");
     TCase *rows = tcase_create("rows");
     tcase_add_test(rows, rows_come_back_from_their_file);
+    tcase_add_test(rows, texts_that_look_like_formulas_are_written_as_texts);
     tcase_add_test(rows, a_file_cut_anywhere_is_taken_up_again);
     tcase_add_test(rows, a_file_that_another_run_writes_is_left_alone);
     tcase_add_test(rows, a_file_of_something_else_is_not_resumed_and_stays);

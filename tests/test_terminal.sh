@@ -61,4 +61,15 @@ mark=$'abcdef\xc2\x9b\xe2\x80\xae\e\r'
 LC_ALL=C sed "s/<|endoftext|>/$mark/" "$data/perplexity.gguf" >"$folder/mark.gguf"
 check "of several bytes" shows '"abcdef\xc2\x9b\xe2\x80\xae\x1b\r"' \
     tokenize --pieces --special -m "$folder/mark.gguf" -p "$mark"
+
+# ---- and in a spreadsheet ----------------------------------------------------------------------
+
+cp "$data/perplexity.gguf" "$folder/=1+1.gguf"
+printf -- '-1+2 =3 @you' >"$folder/@x.txt"
+cells=(extrapolate -q -t 1 -m "$folder/=1+1.gguf" -f "$folder/@x.txt" --lengths 4 --csv "$folder/cells.csv")
+run "${cells[@]}"
+check "no cell is a formula" eval 'done_with 0 && grep -q "^perplexity,'"'=1+1.gguf,.*,'@x.txt,"'" "$folder/cells.csv"'
+cp "$folder/cells.csv" "$folder/again.csv"
+run "${cells[@]}" --resume
+check "and the row is found again" eval 'done_with 0 && same "$folder/cells.csv" "$folder/again.csv"'
 report

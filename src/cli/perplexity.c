@@ -428,7 +428,9 @@ const struct locus_command locus_command_perplexity = {
         "--reference runs a second model, for one the F32 checkpoint of a quantised -m, under the "
         "same options\nover the same windows: the Kullback-Leibler divergence from its "
         "predictions, in nats a token, and how often\nboth think the same token the likeliest.\n"
-        "A FILE that is - is standard output, which then carries that alone.",
+        "In the CSV of --per-token an apostrophe stands before a piece that a spreadsheet would "
+        "take "
+        "for a formula.\nA FILE that is - is standard output, which then carries that alone.",
     .options = table,
     .values_size = sizeof(struct locus_perplexity_options),
     .takes_operands = true,

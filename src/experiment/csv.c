@@ -14,21 +14,27 @@
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
+/* Whether a spreadsheet would take the text, less the apostrophes before it, for a formula. A sign
+ * alone is none. Text that is gets one apostrophe more, so that what is read loses just that. */
+static bool is_formula(const char *text, size_t n_bytes)
+{
+    while (n_bytes > 0 && *text == '\'')
+        text++, n_bytes--;
+    return n_bytes > 1 && memchr("=+-@\t\r", *text, 6) != NULL;
+}
+
 void locus_csv_cell(struct locus_buffer *out, const char *text, size_t n_bytes)
 {
     bool quoted = false;
     for (size_t i = 0; i < n_bytes && !quoted; i++)
         quoted = memchr(",\"\r\n", text[i], 4) != NULL;
-    if (!quoted) {
-        locus_buffer_append(out, text, n_bytes);
-        return;
-    }
-    locus_buffer_append(out, "\"", 1);
+    if (quoted) locus_buffer_append(out, "\"", 1);
+    if (is_formula(text, n_bytes)) locus_buffer_append(out, "'", 1);
     for (size_t i = 0; i < n_bytes; i++) {
         if (text[i] == '"') locus_buffer_append(out, "\"", 1);
         locus_buffer_append(out, text + i, 1);
     }
-    locus_buffer_append(out, "\"", 1);
+    if (quoted) locus_buffer_append(out, "\"", 1);
 }
 
 void locus_csv_header(struct locus_buffer *out)
@@ -40,9 +46,13 @@ void locus_csv_header(struct locus_buffer *out)
 
 void locus_csv_row(struct locus_buffer *out, const struct locus_row *row)
 {
-    for (int i = 0; i < LOCUS_N_COLUMNS; i++) {
+    for (enum locus_column i = 0; i < LOCUS_N_COLUMNS; i++) {
+        const char *cell = row->cells[i];
         if (i > 0) locus_buffer_append(out, ",", 1);
-        if (row->cells[i]) locus_csv_cell(out, row->cells[i], strlen(row->cells[i]));
+        if (cell && locus_column_is_text(i))
+            locus_csv_cell(out, cell, strlen(cell));
+        else if (cell) /* a number, whose sign is no formula's */
+            locus_buffer_append(out, cell, strlen(cell));
     }
     locus_buffer_append(out, "\n", 1);
 }
@@ -66,6 +76,17 @@ static bool next_cell(const char **line, const char *end, char *cell)
     *cell = '\0';
     *line = at;
     return !quoted && (at == end || *at == ',');
+}
+
+/* A row's texts without what keeps spreadsheets from calculating them. */
+static void take_off_apostrophes(struct locus_row *row)
+{
+    for (enum locus_column i = 0; i < LOCUS_N_COLUMNS; i++) {
+        char *cell = row->cells[i];
+        if (!cell || !locus_column_is_text(i) || *cell != '\'') continue;
+        const size_t n_bytes = strlen(cell);
+        if (is_formula(cell, n_bytes)) memmove(cell, cell + 1, n_bytes);
+    }
 }
 
 /* A row of [line, end); LOCUS_ERROR_FORMAT if it is none, LOCUS_ERROR_MEMORY. */
@@ -198,6 +219,7 @@ static enum locus_status read_rows(struct locus_csv *csv, const char *bytes, siz
         if (status)
             return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: line %d is not a row of %d cells",
                               csv->path, number, LOCUS_N_COLUMNS);
+        take_off_apostrophes(&row);
         enum locus_column odd = find_misfit(&row);
         status = odd == LOCUS_N_COLUMNS
                      ? add_found(csv, &row, error)

@@ -74,7 +74,8 @@ bool locus_row_pool(struct locus_row *pooled, const struct locus_row *const *row
 /* Appends a line, its newline included. */
 void locus_csv_header(struct locus_buffer *out);
 void locus_csv_row(struct locus_buffer *out, const struct locus_row *row);
-/* A cell, quoted where it must be. */
+/* A cell of text, quoted where it must be; an apostrophe stands before what a spreadsheet would
+ * take for a formula, "=1", "-x", "@y" or "'=1". */
 void locus_csv_cell(struct locus_buffer *out, const char *text, size_t n_bytes);
 
 /* A CSV file of rows in the making. */
