@@ -255,20 +255,16 @@ START_TEST(a_row_whose_result_can_be_none_is_not_resumed)
         const char *text;
         bool fits;
     } cases[] = {
-        {LOCUS_COLUMN_NLL, "abc", false},
-        {LOCUS_COLUMN_NLL, "2.5x", false},
-        {LOCUS_COLUMN_NLL, "nan", false},
-        {LOCUS_COLUMN_NLL, "inf", false},
-        {LOCUS_COLUMN_NLL, "1e300", false},
-        {LOCUS_COLUMN_NLL, "-5", false},
-        {LOCUS_COLUMN_NLL, "800.5", true},
-        {LOCUS_COLUMN_PERPLEXITY, "inf", true}, /* e^800 */
-        {LOCUS_COLUMN_PERPLEXITY, "-inf", false},
-        {LOCUS_COLUMN_STANDARD_ERROR, "inf", true},
-        {LOCUS_COLUMN_BITS_PER_BYTE, "inf", false},
-        {LOCUS_COLUMN_TOKENS, "1e30", false},
-        {LOCUS_COLUMN_TOKENS, "-1", false},
-        {LOCUS_COLUMN_ACCURACY, "1.5", false},
+        {LOCUS_COLUMN_NLL, "abc", false},           {LOCUS_COLUMN_NLL, "2.5x", false},
+        {LOCUS_COLUMN_NLL, "nan", false},           {LOCUS_COLUMN_NLL, "inf", false},
+        {LOCUS_COLUMN_NLL, "1e300", false},         {LOCUS_COLUMN_NLL, "-5", false},
+        {LOCUS_COLUMN_NLL, "0x1p1", false},         {LOCUS_COLUMN_NLL, " 2.5", false},
+        {LOCUS_COLUMN_NLL, "+2.5", false},          {LOCUS_COLUMN_NLL, "02.5", false},
+        {LOCUS_COLUMN_NLL, "2.e0", false},          {LOCUS_COLUMN_NLL, ".25e1", false},
+        {LOCUS_COLUMN_NLL, "25e-1", true},          {LOCUS_COLUMN_PERPLEXITY, "infinity", false},
+        {LOCUS_COLUMN_PERPLEXITY, "-inf", false},   {LOCUS_COLUMN_STANDARD_ERROR, "inf", true},
+        {LOCUS_COLUMN_BITS_PER_BYTE, "inf", false}, {LOCUS_COLUMN_TOKENS, "1e30", false},
+        {LOCUS_COLUMN_TOKENS, "-1", false},         {LOCUS_COLUMN_ACCURACY, "1.5", false},
         {LOCUS_COLUMN_SECONDS, "inf", false},
     };
     const char *path = testing_temporary("odd.csv");
@@ -310,6 +306,71 @@ START_TEST(a_line_that_memory_lacks_is_no_fault_of_the_file)
     if (!hostile_limit_memory(LINE + LINE / 2)) return;
     ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error), LOCUS_ERROR_MEMORY);
     locus_csv_close(&csv);
+}
+END_TEST
+
+START_TEST(a_row_whose_perplexity_is_not_its_loss_is_not_resumed)
+{
+    static const struct {
+        const char *nll, *perplexity;
+        bool fits;
+    } cases[] = {
+        {"2.5", "12.182494", true}, {"2.5", "12.19", true}, /* rounded */
+        {"2.5", "12.2", false},     {"2.5", "12.1", false},     {"2.5", "inf", false},
+        {"2.5", NULL, false},       {NULL, "12.182494", false}, {NULL, NULL, true},
+        {"0", "1", true},           {"800.5", "inf", true},     {"800.5", "1e300", false},
+        {"1e+39", "inf", true},
+    };
+    const char *path = testing_temporary("apart.csv");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct locus_row row = make_row("none", 16, 1);
+        struct locus_csv csv;
+        locus_error error;
+        char expected[96];
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_NLL, cases[i].nll ? cases[i].nll : ""));
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_PERPLEXITY,
+                                     cases[i].perplexity ? cases[i].perplexity : ""));
+        write_rows(path, &row, 1);
+        enum locus_status status = locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error);
+        ck_assert_int_eq(status, cases[i].fits ? LOCUS_OK : LOCUS_ERROR_FORMAT);
+        snprintf(expected, sizeof expected,
+                 "apart.csv: line 2: perplexity is '%s', expected e to the nll '%s'",
+                 cases[i].perplexity ? cases[i].perplexity : "", cases[i].nll ? cases[i].nll : "");
+        if (!cases[i].fits)
+            ck_assert_msg(strstr(error.message, expected) != NULL, "%s", error.message);
+        locus_csv_close(&csv);
+        locus_row_free(&row);
+    }
+}
+END_TEST
+
+/* As a program that edits CSVs may leave it. */
+START_TEST(a_file_with_lines_of_another_end_is_refused_by_that)
+{
+    const char *path = testing_temporary("edited.csv");
+    struct locus_row row = make_row("none", 16, 1);
+    write_rows(path, &row, 1);
+    size_t n_bytes;
+    char *bytes = testing_read(path, &n_bytes);
+    struct locus_buffer edited = {0};
+    struct locus_csv csv;
+    locus_error error;
+    for (size_t i = 0; i < n_bytes; i++)
+        locus_buffer_append(&edited, bytes[i] == '\n' ? "\r\n" : bytes + i,
+                            bytes[i] == '\n' ? 2 : 1);
+    testing_write(path, edited.bytes, edited.length);
+    ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error), LOCUS_ERROR_FORMAT);
+    ck_assert_msg(strstr(error.message, "edited.csv: can't be resumed: its lines end in CR LF, "
+                                        "expected LF alone"),
+                  "%s", error.message);
+    locus_csv_close(&csv);
+    char *again = testing_read(path, &n_bytes);
+    ck_assert_uint_eq(n_bytes, edited.length);
+    ck_assert_mem_eq(again, edited.bytes, n_bytes);
+    locus_buffer_free(&edited);
+    locus_row_free(&row);
+    free(again);
+    free(bytes);
 }
 END_TEST
 
@@ -418,6 +479,8 @@ int main(void)
     tcase_add_test(rows, a_file_of_other_columns_is_refused_in_one_line);
     tcase_add_test(rows, a_row_whose_result_can_be_none_is_not_resumed);
     tcase_add_test(rows, a_line_that_memory_lacks_is_no_fault_of_the_file);
+    tcase_add_test(rows, a_row_whose_perplexity_is_not_its_loss_is_not_resumed);
+    tcase_add_test(rows, a_file_with_lines_of_another_end_is_refused_by_that);
     tcase_add_test(rows, the_newest_row_wins_and_older_states_are_told_apart);
     tcase_add_test(rows, pooling_survives_huge_figures);
     tcase_add_test(rows, pooled_rows_average_over_all_tokens);

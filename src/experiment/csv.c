@@ -185,14 +185,32 @@ static struct range range_of(enum locus_column column)
     }
 }
 
-/* Whether a cell is empty or, all of it, a number that fits its column. */
+/* Whether a cell is empty or, all of it, a number that fits its column, as JSON may have it: with a
+ * digit on both sides of a point, and no needless 0 before it. */
 static bool fits(const char *cell, enum locus_column column)
 {
     if (!cell) return true;
-    char *end;
-    const double value = locus_number_read(cell, &end);
+    static const char digits[] = "0123456789";
     const struct range range = range_of(column);
-    return end > cell && *end == '\0' && value >= range.min && value <= range.max;
+    double value = (double)INFINITY;
+    if (strcmp(cell, "inf") != 0) {
+        const char *number = cell + (*cell == '-'), *point = strchr(cell, '.');
+        const size_t n_whole = strspn(number, digits);
+        if (!locus_number_parse(cell, strlen(cell), false, &value) || n_whole == 0 ||
+            (*number == '0' && n_whole > 1) || (point && strspn(point + 1, digits) == 0))
+            return false;
+    }
+    return value >= range.min && value <= range.max;
+}
+
+/* Whether perplexity is e^nll, as far as a table's digits tell, or both are empty. */
+static bool agrees(const struct locus_row *row)
+{
+    if (!row->cells[LOCUS_COLUMN_NLL] || !row->cells[LOCUS_COLUMN_PERPLEXITY])
+        return row->cells[LOCUS_COLUMN_NLL] == row->cells[LOCUS_COLUMN_PERPLEXITY];
+    const double expected = exp(locus_row_number(row, LOCUS_COLUMN_NLL));
+    const double found = locus_row_number(row, LOCUS_COLUMN_PERPLEXITY);
+    return isinf(expected) ? isinf(found) : fabs(found - expected) <= 1e-3 * expected;
 }
 
 /* The first of a row's columns of results that holds no such number, or LOCUS_N_COLUMNS. Settings
@@ -204,6 +222,21 @@ static enum locus_column find_misfit(const struct locus_row *row)
            ((is_setting((int)i) && i != LOCUS_COLUMN_TOKENS) || fits(row->cells[i], i)))
         i++;
     return i;
+}
+
+static enum locus_status check_row(const struct locus_csv *csv, int number,
+                                   const struct locus_row *row, locus_error *error)
+{
+    const enum locus_column odd = find_misfit(row);
+    if (odd < LOCUS_N_COLUMNS)
+        return locus_fail(error, LOCUS_ERROR_FORMAT,
+                          "%s: line %d: %s is '%.40s', not a number that it can be", csv->path,
+                          number, locus_column_name(odd), row->cells[odd]);
+    if (agrees(row)) return LOCUS_OK;
+    const char *nll = row->cells[LOCUS_COLUMN_NLL], *found = row->cells[LOCUS_COLUMN_PERPLEXITY];
+    return locus_fail(error, LOCUS_ERROR_FORMAT,
+                      "%s: line %d: perplexity is '%.40s', expected e to the nll '%.40s'",
+                      csv->path, number, found ? found : "", nll ? nll : "");
 }
 
 /* Reads the rows that bytes[n_bytes] hold after the header. */
@@ -220,12 +253,8 @@ static enum locus_status read_rows(struct locus_csv *csv, const char *bytes, siz
             return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: line %d is not a row of %d cells",
                               csv->path, number, LOCUS_N_COLUMNS);
         take_off_apostrophes(&row);
-        enum locus_column odd = find_misfit(&row);
-        status = odd == LOCUS_N_COLUMNS
-                     ? add_found(csv, &row, error)
-                     : locus_fail(error, LOCUS_ERROR_FORMAT,
-                                  "%s: line %d: %s is '%.40s', not a number that it can be",
-                                  csv->path, number, locus_column_name(odd), row.cells[odd]);
+        status = check_row(csv, number, &row, error);
+        if (!status) status = add_found(csv, &row, error);
         if (status) {
             locus_row_free(&row);
             return status;
@@ -246,8 +275,12 @@ static enum locus_status refuse_header(const char *path, const char *bytes, size
                           "%s: can't be resumed: its first line is not the header of results",
                           path);
     int n = 1;
-    for (size_t i = 0; i < n_bytes && bytes[i] != '\n'; i++)
-        n += bytes[i] == ',';
+    size_t end = 0;
+    for (; end < n_bytes && bytes[end] != '\n'; end++)
+        n += bytes[end] == ',';
+    if (end < n_bytes && bytes[end - 1] == '\r')
+        return locus_fail(error, LOCUS_ERROR_FORMAT,
+                          "%s: can't be resumed: its lines end in CR LF, expected LF alone", path);
     return locus_fail(
         error, LOCUS_ERROR_FORMAT,
         "%s: can't be resumed: its header has other columns, %d of them, expected the "
