@@ -347,6 +347,21 @@ for task in copy reverse addition; do
     check "its table" prints '^ +5 +[01]\.'
 done
 
+# ---- nothing measured --------------------------------------------------------------------------
+
+cp "$model" "$folder/odd.gguf"
+printf '\377%.0s' {1..64} | dd of="$folder/odd.gguf" bs=1 conv=notrunc status=none \
+    seek=$(($(wc -c <"$folder/odd.gguf") / 2 / 64 * 64))
+odd=(extrapolate -q -t 1 -m "$folder/odd.gguf")
+for what in "-f $text" "-f $text -f $folder/short.txt --by-position" '--task copy'; do
+    # shellcheck disable=SC2086 # several words
+    run "${odd[@]}" $what --lengths 4,8
+    check "a model that can't be measured, $what" eval \
+        'done_with 1 && says "^locus: warning: .*length 8: .* is not a number" && prints "^ +8 +-"'
+done
+run extrapolate -q -t 1 -m "$folder/odd.gguf" -m "$model" -f "$text" --lengths 4,8
+check "beside one that can" eval 'done_with 0 && says "warning" && prints "^ +8 +- +[0-9.]+$"'
+
 check "notes on texts and lengths" refuses 2 'found .64:16., expected N or FROM:TO' \
     extrapolate "${base[@]}" -f "$text" --lengths 64:16
 check "a -P before its -m" refuses 2 'comes before the -m' extrapolate -P none "${base[@]}" -f "$text"

@@ -423,13 +423,24 @@ static bool measure(struct locus_extrapolate *run)
     return going;
 }
 
-/* Whatever there is is shown, though one part can't be written. */
+/* Whether one cell at least has a result; those past a text's end have none. */
+static bool has_result(const struct locus_extrapolate *run)
+{
+    for (int i = 0; i < run->n_cells; i++)
+        if (run->cells[i].state == LOCUS_CELL_DONE && !run->cells[i].past) return true;
+    return false;
+}
+
+/* Whatever there is is shown, though one part can't be written. A run that has nothing to show, why
+ * being said, has failed. */
 static void report(struct locus_extrapolate *run)
 {
+    const bool nothing = run->status == LOCUS_EXIT_DONE && !has_result(run);
     int statuses[] = {run->stdout_taken ? LOCUS_EXIT_DONE : locus_extrapolate_print(run),
                       locus_extrapolate_write_json(run), locus_extrapolate_draw(run)};
     for (int i = 0; i < 3; i++)
         if (run->status == LOCUS_EXIT_DONE) run->status = statuses[i];
+    if (nothing) run->status = LOCUS_EXIT_FAILED;
 }
 
 static void release(struct locus_extrapolate *run)
