@@ -7,6 +7,7 @@ a pipe is written, never replaced; `-` is standard output. What goes wrong is on
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -90,16 +91,49 @@ def open_output(path: Path, binary: bool = False) -> Iterator[BinaryIO]:
         with stoppable(), replaced(path) as stream:
             yield stream
         return
-    if number is not None:
-        sys.stdout.flush()
-        number = os.dup(number)
     try:
-        with open(path if number is None else number, "wb") as stream:
+        with open(opened(path), "wb") as stream:
             if binary and stream.isatty():
                 raise Failure(f"{path}: a terminal can't show it; expected a file or a pipe")
             yield stream
     except OSError as error:
         raise OSError(error.errno, error.strerror, error.filename or str(path)) from None
+
+
+def opened(path: Path) -> int:
+    """What is no file, opened for writing. A FIFO is only if somebody reads it: to wait for one
+    could be for ever."""
+    number = descriptor(path)
+    if number is not None:
+        sys.stdout.flush()
+        return os.dup(number)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno == errno.ENXIO and path.is_fifo():
+            raise OSError(error.errno, "nobody reads from this pipe", str(path)) from None
+        raise
+    os.set_blocking(handle, True)
+    return handle
+
+
+def take_over(handle: int, old: os.stat_result) -> None:
+    """Owner and mode as the old file has them, while nothing is written yet. Where the group can't
+    be kept, another one may do no more than everybody."""
+
+    def given(user: int, group: int) -> bool:
+        try:
+            os.fchown(handle, user, group)
+        except OSError:
+            return False
+        return True
+
+    made, mode = os.fstat(handle), stat.S_IMODE(old.st_mode)
+    if made.st_uid != old.st_uid and not given(old.st_uid, -1):
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)
+    if made.st_gid != old.st_gid and not given(-1, old.st_gid):
+        mode &= ~(stat.S_ISUID | stat.S_ISGID | stat.S_IRWXG) | (mode & stat.S_IRWXO) << 3
+    os.fchmod(handle, mode)
 
 
 @contextlib.contextmanager
@@ -118,11 +152,11 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         except OSError as error:  # it names the temporary file
             raise OSError(error.errno, error.strerror, str(path)) from None
         with open(handle, "wb") as stream:
+            if old is None:
+                os.fchmod(handle, 0o666 & ~mask)
+            else:
+                take_over(handle, old)
             yield stream
-            if old is not None:
-                with contextlib.suppress(OSError):  # another's file stays theirs, where it can
-                    os.fchown(handle, old.st_uid, old.st_gid)
-            os.fchmod(handle, 0o666 & ~mask if old is None else stat.S_IMODE(old.st_mode))
         os.replace(temporary, target)
         temporary = None
     except OSError as error:

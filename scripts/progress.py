@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from checkpoint import Value
 from decoder import Decoder, DecoderConfig
-from output import descriptor, open_output
+from output import is_regular, open_output, opened
 from vocabulary import ByteBpe, Bytes, tokenizer_from_json
 
 LOG_COLUMNS = (
@@ -78,8 +77,7 @@ class Log:
                 if next(csv.reader(old), None) != list(LOG_COLUMNS):
                     raise ValueError(f"{path}: is no log of train.py, and is left as it is")
                 rows = [r for r in csv.reader(old) if r and r[0].isdigit() and int(r[0]) <= step]
-        number = descriptor(path)
-        target = path if number is None else os.dup(number)
+        target = path if is_regular(path) else opened(path)
         self.file = open(target, "w", newline="")  # noqa: SIM115 (close closes it)
         self.writer = csv.writer(self.file, lineterminator="\n")
         self.writer.writerow(LOG_COLUMNS)

@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,8 @@ import convert_hf
 import output
 from checks import Checks
 from convert_cases import convert, gpt2_folder, has_torch, tensors
+
+NOBODY = 65534
 
 
 def check_outputs(checks: Checks, work: Path) -> None:
@@ -69,11 +72,8 @@ def check_outputs(checks: Checks, work: Path) -> None:
     same("/dev/fd", place / "stream")
     piped = subprocess.run(convert_command(folder, "/dev/stdout"), stdout=subprocess.PIPE)
     checks.that(piped.stdout == wanted, "/dev/stdout, a pipe")
-    pipe = place / "pipe"
-    os.mkfifo(pipe)
-    with subprocess.Popen(convert_command(folder, str(pipe))) as process:
-        same("a named pipe", pipe)
-    checks.that(process.returncode == 0 and pipe.is_fifo(), "the pipe stays one")
+    check_pipe(checks, folder, place, wanted)
+    check_owner(checks, place)
     check_device(checks, folder, place)
     for name in ("model.safetensors", "config.json", "merges.txt"):
         path = folder / name
@@ -93,6 +93,78 @@ def check_outputs(checks: Checks, work: Path) -> None:
 def convert_command(folder: Path, output: str) -> list[str]:
     script = str(Path(convert_hf.__file__))
     return [sys.executable, script, str(folder), "-o", output, "--name", "tiny"]
+
+
+def check_pipe(checks: Checks, folder: Path, place: Path, wanted: bytes) -> None:
+    """A FIFO is written to who reads it; that nobody does is said at once."""
+    pipe = place / "pipe"
+    os.mkfifo(pipe)
+    unread = "nobody reads from this pipe"
+    late = "import sys, time\nwhile True:\n    time.sleep(9)\n    open(sys.argv[1]).close()\n"
+    command = [sys.executable, "-c", late, str(pipe)]
+    with subprocess.Popen(command) as reader:  # a writer that waits goes on then
+        checks.refused("a pipe", unread, lambda: convert(folder, pipe), place)
+        if has_torch() and find_spec("tokenizers"):
+            log = import_module("progress").Log
+            checks.refused("a log", unread, lambda: log(pipe, 0), place)
+        reader.kill()
+    with pipe.open("r+b", buffering=0) as stream:  # both ends; the file fits in
+        done = subprocess.run(convert_command(folder, str(pipe)), check=False)
+        checks.that(done.returncode == 0, "a pipe that is read")
+        checks.that(stream.read(len(wanted) + 1) == wanted, "a pipe: other bytes")
+    checks.that(pipe.is_fifo(), "the pipe stays one")
+    pipe.unlink()
+
+
+def mode_of(file: Path | int) -> int:
+    return stat.S_IMODE(os.stat(file).st_mode)
+
+
+@contextlib.contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root is somebody without rights for a while."""
+    group, groups = os.getegid(), os.getgroups()
+    os.setgroups([])
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+        os.setgroups(groups)
+
+
+def check_owner(checks: Checks, place: Path) -> None:
+    """Owner and mode are the old file's from the first byte on; of what can't be kept no right is
+    left to others."""
+    old = place / "owned"
+    old.write_text("old")
+    for mode in (0o600, 0o644, 0o640, 0o755):
+        old.chmod(mode)
+        with output.open_output(old) as stream:
+            checks.that(mode_of(stream.fileno()) == mode, f"{mode:o} while it is written")
+        checks.that(mode_of(old) == mode, f"{mode:o} then")
+    if os.geteuid() != 0:
+        print("skipped: owners (only root can change them)")
+        return
+    old.chmod(0o640)
+    os.chown(old, 1234, 2345)
+    output.write_text(old, "new")
+    found = old.stat()
+    checks.that((found.st_uid, found.st_gid, mode_of(old)) == (1234, 2345, 0o640), "an owner")
+    for mode, wanted in ((0o6775, 0o755), (0o660, 0o600), (0o664, 0o644), (0o607, 0o607)):
+        old.chmod(mode)
+        before = old.stat()
+        with (place / "made").open("wb") as stream:
+            os.fchown(stream.fileno(), NOBODY, NOBODY)
+            with as_nobody():
+                output.take_over(stream.fileno(), before)
+            found = os.fstat(stream.fileno())
+            checks.that(found.st_uid == found.st_gid == NOBODY, "another's file")
+            checks.that(mode_of(stream.fileno()) == wanted, f"{mode:o}: {found.st_mode:o}")
+    (place / "made").unlink()
+    old.unlink()
 
 
 def check_device(checks: Checks, folder: Path, place: Path) -> None:
