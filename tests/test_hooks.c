@@ -1,6 +1,7 @@
 /* What the forward pass promises a scheme's hooks: schemes made for the test, which check their
  * arguments, or say one thing in two ways.
  */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -430,6 +431,114 @@ START_TEST(a_scheme_of_another_abi_is_refused_by_name)
 }
 END_TEST
 
+/* ---- what a scheme may ask for --------------------------------------------------------------- */
+
+/* The error of a session that is refused. */
+static locus_error refusal(const locus_model *model, const struct locus_position_scheme *scheme)
+{
+    locus_error error = {0};
+    const locus_session_params params = {.scheme = scheme, .n_context = 20, .n_threads = 2};
+    ck_assert_ptr_null(locus_session_create(model, &params, NULL));
+    ck_assert_ptr_null(locus_session_create(model, &params, &error));
+    return error;
+}
+
+static size_t wanted_floats;
+
+static size_t wanted_scratch(const void *state, int n_k)
+{
+    (void)state, (void)n_k;
+    return wanted_floats;
+}
+
+static void fill_scratch(const void *state, const struct locus_bias_op *op)
+{
+    (void)state;
+    for (size_t i = 0; i < wanted_floats; i++)
+        op->scratch[i] = 1;
+}
+
+START_TEST(scratch_is_had_as_asked_or_refused)
+{
+    const struct locus_position_scheme greedy = {.abi = LOCUS_POSITION_ABI,
+                                                 .name = "greedy",
+                                                 .summary = "",
+                                                 .bias = fill_scratch,
+                                                 .scratch_floats = wanted_scratch};
+    const size_t too_many[] = {(size_t)1 << 61,  (size_t)1 << 62, (size_t)1 << 63, SIZE_MAX,
+                               SIZE_MAX - 20000, SIZE_MAX - 15,   SIZE_MAX / 4,    SIZE_MAX / 8};
+    locus_model *model = tiny_model(0, 0);
+    for (size_t i = 0; i < sizeof too_many / sizeof *too_many; i++) {
+        wanted_floats = too_many[i];
+        const locus_error error = refusal(model, &greedy);
+        ck_assert_int_eq(error.status, LOCUS_ERROR_MEMORY);
+        ck_assert_ptr_nonnull(strstr(error.message, "out of memory"));
+    }
+    wanted_floats = 20001;
+    free(run(model, &greedy, 0, 2));
+    locus_model_free(model);
+}
+END_TEST
+
+static int answer;
+
+static int answer_it(const void *state)
+{
+    (void)state;
+    return answer;
+}
+
+static enum locus_frame answer_frame(const void *state)
+{
+    (void)state;
+    return (enum locus_frame)3;
+}
+
+START_TEST(senseless_answers_of_hooks_are_refused_by_name)
+{
+    struct locus_position_scheme embeds = by_store, keeps = by_gates, ends = by_score,
+                                 frames = by_query;
+    embeds.embed_floats = keeps.layer_floats = ends.max_positions = answer_it;
+    frames.frame = answer_frame;
+    const struct {
+        const struct locus_position_scheme *scheme;
+        const char *says;
+    } cases[] = {{&embeds, "position by-store: embed_floats is -2147483647, expected 0 or more"},
+                 {&keeps, "position by-gates: layer_floats is -2147483647, expected 0 or more"},
+                 {&ends, "position by-score: max_positions is -2147483647, expected 0 or more"},
+                 {&frames, "position by-query: frame is 3, expected 0 to 2"}};
+    locus_model *model = tiny_model(0, 0);
+    answer = -INT_MAX;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const locus_error error = refusal(model, cases[i].scheme);
+        ck_assert_int_eq(error.status, LOCUS_ERROR_ARGUMENT);
+        ck_assert_str_eq(error.message, cases[i].says);
+    }
+    locus_model_free(model);
+}
+END_TEST
+
+/* More than there are addresses for. */
+START_TEST(floats_kept_a_position_are_had_or_refused)
+{
+    struct locus_position_scheme embeds = by_store, keeps = by_gates;
+    embeds.embed_floats = keeps.layer_floats = answer_it;
+    const struct locus_position_scheme *const schemes[] = {&embeds, &keeps};
+    locus_model *model = tiny_model(0, 0);
+    answer = INT_MAX;
+    for (int i = 0; i < 2; i++) {
+        locus_error error = {0};
+        const locus_session_params params = {.scheme = schemes[i],
+                                             .n_context = 1 << 16,
+                                             .n_batch = 1,
+                                             .cache_type = LOCUS_CACHE_Q8_0};
+        ck_assert_ptr_null(locus_session_create(model, &params, &error));
+        ck_assert_int_eq(error.status, LOCUS_ERROR_MEMORY);
+    }
+    locus_model_free(model);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("hooks");
@@ -442,6 +551,11 @@ int main(void)
     tcase_add_test(tests, what_a_scheme_keeps_of_each_layer_goes_on_from_the_last_token);
     tcase_add_test(tests, each_layer_has_its_frame);
     tcase_add_test(tests, a_scheme_of_another_abi_is_refused_by_name);
+    suite_add_tcase(suite, tests);
+    tests = tcase_create("what a scheme may ask for");
+    tcase_add_test(tests, scratch_is_had_as_asked_or_refused);
+    tcase_add_test(tests, senseless_answers_of_hooks_are_refused_by_name);
+    tcase_add_test(tests, floats_kept_a_position_are_had_or_refused);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "forward/session.h"
 
 enum {
@@ -46,11 +47,15 @@ struct reading {
 
 /* ---- scratch ------------------------------------------------------------------------------ */
 
-/* Takes n_floats, whole cache lines, from *at; adds them up when there is nothing to take from. */
+/* Takes n_floats, whole cache lines, from base; adds them up when there is nothing to take from. A
+ * scheme may ask for any number: a sum past SIZE_MAX stays there, and can't be had. */
 static float *take(float *base, size_t *used, size_t n_floats)
 {
+    enum { LINE = 16 };
     float *block = base ? base + *used : NULL;
-    *used += (n_floats + 15) / 16 * 16;
+    size_t lines = n_floats / LINE + (n_floats % LINE != 0);
+    if (!locus_mul_size(lines, LINE, &lines) || __builtin_add_overflow(*used, lines, used))
+        *used = SIZE_MAX;
     return block;
 }
 

@@ -149,48 +149,50 @@ static enum locus_status allocate(struct locus_session *session, locus_error *er
         (size_t)max_int(config->n_embd, max_int(n_hidden, config->n_head * config->head_dim));
     const struct {
         void **block;
-        size_t rows, row_bytes;
+        size_t rows, cols, size;
     } blocks[] = {
-        {(void **)&session->x, n, n_embd * sizeof(float)},
-        {(void **)&session->normed, n, n_embd * sizeof(float)},
-        {(void **)&session->branch, adds_beside(session->model) ? n : 0, n_embd * sizeof(float)},
-        {(void **)&session->mlp_normed, config->parallel_residual ? n : 0, n_embd * sizeof(float)},
-        {(void **)&session->q, n, q_width * sizeof(float)},
-        {(void **)&session->k, n, kv_width * sizeof(float)},
-        {(void **)&session->v, n, kv_width * sizeof(float)},
-        {(void **)&session->q_moved, n_moved, q_width * sizeof(float)},
-        {(void **)&session->moved_positions, n_moved, sizeof(int)},
-        {(void **)&session->k_far, n_far, kv_width * sizeof(float)},
-        {(void **)&session->far_positions, n_far ? (size_t)session->capacity : 0, sizeof(int)},
-        {(void **)&session->attended, n, q_width * sizeof(float)},
-        {(void **)&session->gate, config->gated ? n : 0, n_ff * sizeof(float)},
-        {(void **)&session->up, n, n_ff * sizeof(float)},
-        {(void **)&session->shares, n_mixed, n_expert * sizeof(float)},
-        {(void **)&session->taken, n_mixed, n_expert * sizeof(bool)},
-        {(void **)&session->expert_rows, n_mixed, (size_t)config->n_expert_used * sizeof(int)},
-        {(void **)&session->expert_first, n_expert ? n_expert + 1 : 0, sizeof(int)},
-        {(void **)&session->gathered, n_mixed, n_embd * sizeof(float)},
-        {(void **)&session->expert_out, n_mixed, n_embd * sizeof(float)},
-        {(void **)&session->blocks, n, widest / LOCUS_BLOCK * sizeof *session->blocks},
-        {(void **)&session->bfloats, n, locus_bfloat_cols((int)widest) * sizeof *session->bfloats},
-        {(void **)&session->row_positions, n, sizeof(int)},
-        {(void **)&session->scored, n, sizeof(int)},
-        {(void **)&session->threads, (size_t)session->n_threads,
-         session->thread_floats * sizeof(float)},
+        {(void **)&session->x, n, n_embd, sizeof(float)},
+        {(void **)&session->normed, n, n_embd, sizeof(float)},
+        {(void **)&session->branch, adds_beside(session->model) ? n : 0, n_embd, sizeof(float)},
+        {(void **)&session->mlp_normed, config->parallel_residual ? n : 0, n_embd, sizeof(float)},
+        {(void **)&session->q, n, q_width, sizeof(float)},
+        {(void **)&session->k, n, kv_width, sizeof(float)},
+        {(void **)&session->v, n, kv_width, sizeof(float)},
+        {(void **)&session->q_moved, n_moved, q_width, sizeof(float)},
+        {(void **)&session->moved_positions, n_moved, 1, sizeof(int)},
+        {(void **)&session->k_far, n_far, kv_width, sizeof(float)},
+        {(void **)&session->far_positions, n_far ? (size_t)session->capacity : 0, 1, sizeof(int)},
+        {(void **)&session->attended, n, q_width, sizeof(float)},
+        {(void **)&session->gate, config->gated ? n : 0, n_ff, sizeof(float)},
+        {(void **)&session->up, n, n_ff, sizeof(float)},
+        {(void **)&session->shares, n_mixed, n_expert, sizeof(float)},
+        {(void **)&session->taken, n_mixed, n_expert, sizeof(bool)},
+        {(void **)&session->expert_rows, n_mixed, (size_t)config->n_expert_used, sizeof(int)},
+        {(void **)&session->expert_first, n_expert ? n_expert + 1 : 0, 1, sizeof(int)},
+        {(void **)&session->gathered, n_mixed, n_embd, sizeof(float)},
+        {(void **)&session->expert_out, n_mixed, n_embd, sizeof(float)},
+        {(void **)&session->blocks, n, widest / LOCUS_BLOCK, sizeof *session->blocks},
+        {(void **)&session->bfloats, n, locus_bfloat_cols((int)widest), sizeof *session->bfloats},
+        {(void **)&session->row_positions, n, 1, sizeof(int)},
+        {(void **)&session->scored, n, 1, sizeof(int)},
+        {(void **)&session->threads, (size_t)session->n_threads, session->thread_floats,
+         sizeof(float)},
         {(void **)&session->kept, session->embed_floats ? 1 + (size_t)session->capacity : 0,
-         (size_t)session->embed_floats * sizeof(float)},
-        {(void **)&session->coordinates, (size_t)session->capacity,
-         (size_t)session->n_axes * sizeof(int)},
+         (size_t)session->embed_floats, sizeof(float)},
+        {(void **)&session->coordinates, (size_t)session->capacity, (size_t)session->n_axes,
+         sizeof(int)},
         {(void **)&session->layer_kept,
          session->layer_floats ? (size_t)config->n_layer * (1 + (size_t)session->capacity) : 0,
-         (size_t)session->layer_floats * sizeof(float)},
-        {(void **)&session->logits, 1, (size_t)config->n_vocab * sizeof(float)},
+         (size_t)session->layer_floats, sizeof(float)},
+        {(void **)&session->logits, 1, (size_t)config->n_vocab, sizeof(float)},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-        if (blocks[i].rows == 0 || blocks[i].row_bytes == 0) continue;
-        *blocks[i].block = locus_aligned_zalloc(blocks[i].rows, blocks[i].row_bytes);
-        if (!*blocks[i].block)
-            return locus_fail_memory(error, blocks[i].rows * blocks[i].row_bytes);
+        size_t row_bytes = 0, n_bytes = SIZE_MAX;
+        if (blocks[i].rows == 0 || blocks[i].cols == 0) continue;
+        if (!locus_mul_size(blocks[i].cols, blocks[i].size, &row_bytes) ||
+            !locus_mul_size(blocks[i].rows, row_bytes, &n_bytes) ||
+            !(*blocks[i].block = locus_aligned_zalloc(blocks[i].rows, row_bytes)))
+            return locus_fail_memory(error, n_bytes);
         session->owned[session->n_owned++] = *blocks[i].block;
     }
     _Static_assert(sizeof blocks / sizeof *blocks <= LOCUS_SESSION_BLOCKS, "owned is too short");

@@ -137,7 +137,7 @@ struct locus_wanted {
 void locus_forward(struct locus_session *session, const int32_t *tokens, int n,
                    const struct locus_wanted *wanted);
 
-/* Floats of scratch a thread that locus_attend needs. */
+/* Floats of scratch a thread that locus_attend needs; SIZE_MAX: more than there can be. */
 size_t locus_attend_floats(const struct locus_session *session);
 
 /* Attention of the chunk's n rows in one layer: q and the cache to `attended`; this thread's share.

@@ -5,6 +5,28 @@
 
 #include "position/layers.h"
 
+/* What a scheme's hooks answer to. */
+static enum locus_status check_counts(const struct locus_position *position, locus_error *error)
+{
+    const struct {
+        const char *name;
+        int n;
+    } counts[] = {{"embed_floats", position->embed_floats},
+                  {"layer_floats", position->layer_floats},
+                  {"max_positions", locus_position_max_positions(position)}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].n < 0)
+            return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                              "position %s: %s is %d, expected 0 or more",
+                              position->spec.scheme->name, counts[i].name, counts[i].n);
+    if (position->frame < LOCUS_FRAME_ABSOLUTE || position->frame > LOCUS_FRAME_QUERY)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position %s: frame is %d, expected %d to %d",
+                          position->spec.scheme->name, (int)position->frame, LOCUS_FRAME_ABSOLUTE,
+                          LOCUS_FRAME_QUERY);
+    return LOCUS_OK;
+}
+
 enum locus_status locus_position_init(struct locus_position *position,
                                       const struct locus_position_env *env, locus_error *error)
 {
@@ -15,17 +37,7 @@ enum locus_status locus_position_init(struct locus_position *position,
     if (scheme->frame) position->frame = scheme->frame(position->state);
     if (scheme->embed_floats) position->embed_floats = scheme->embed_floats(position->state);
     if (scheme->layer_floats) position->layer_floats = scheme->layer_floats(position->state);
-    const struct {
-        const char *name;
-        int n;
-    } floats[] = {{"embed_floats", position->embed_floats},
-                  {"layer_floats", position->layer_floats}};
-    for (int i = 0; i < 2; i++)
-        if (floats[i].n < 0)
-            return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                              "position %s: %s is %d, expected 0 or more", scheme->name,
-                              floats[i].name, floats[i].n);
-    return LOCUS_OK;
+    return check_counts(position, error);
 }
 
 void locus_position_free(struct locus_position *position)
