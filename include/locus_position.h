@@ -153,8 +153,11 @@ enum locus_frame {
 enum { LOCUS_POSITION_ABI = 1 }; /* the version of what this header says */
 
 struct locus_position_scheme {
-    int abi;                                   /* REQUIRED: LOCUS_POSITION_ABI */
-    const char *name;                          /* REQUIRED: in a SPEC */
+    int abi; /* REQUIRED: LOCUS_POSITION_ABI */
+    /* REQUIRED: in a SPEC, ASCII without spaces, ':', ';', ',' and '='. One that a scheme of the
+     * library has is yours in the session's SPEC, and takes over nothing of the checkpoint's own.
+     */
+    const char *name;
     const char *summary;                       /* REQUIRED: one line */
     const struct locus_position_param *params; /* OPTIONAL: ends with an entry whose key is NULL */
     /* OPTIONAL: the names of the checkpoint's tensors that are the scheme's own, "blk.N." standing
@@ -164,7 +167,7 @@ struct locus_position_scheme {
     const char *const *tensors;
 
     /* OPTIONAL: called at session creation. Puts tables into *state (angles in double), and refuses
-     * what it can't serve, saying what is missing. */
+     * what it can't serve, saying in *error (never NULL) what is missing. */
     enum locus_status (*init)(void **state, const struct locus_position_env *env,
                               const struct locus_position_spec *spec, locus_error *error);
     /* OPTIONAL: NULL ok; safe after a failed init. */

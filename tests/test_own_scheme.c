@@ -1,6 +1,7 @@
 /* A scheme in a file of its own (own_scheme.c), passed in the session's parameters: it runs, and
  * obeys what the library's schemes obey.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "own_scheme.h"
 #include "testing.h"
 #include "tiny.h"
+#include "variant.h"
 
 enum { N = 80 };
 
@@ -96,6 +98,133 @@ START_TEST(own_parameters_are_checked_like_any_schemes)
 }
 END_TEST
 
+/* ---- schemes that are not as they should be ------------------------------------------------ */
+
+/* own_scheme with one thing wrong is refused so. */
+static void refuse_scheme(const struct locus_position_scheme *scheme, const char *says)
+{
+    locus_model *model = tiny_model(0, 0);
+    locus_error error = {0};
+    const locus_session_params params = {.scheme = scheme, .n_context = N, .n_threads = 1};
+    ck_assert_ptr_null(locus_session_create(model, &params, NULL));
+    ck_assert_ptr_null(locus_session_create(model, &params, &error));
+    ck_assert_int_eq(error.status, LOCUS_ERROR_ARGUMENT);
+    ck_assert_msg(strstr(error.message, says) != NULL, "no \"%s\": %s", says, error.message);
+    locus_model_free(model);
+}
+
+START_TEST(schemes_need_a_name_that_a_spec_can_say)
+{
+    const struct {
+        const char *name, *says;
+    } cases[] = {{NULL, "the scheme given has no name"},
+                 {"", "the scheme given has no name"},
+                 {"my own", "position 'my own': expected a name without"},
+                 {"own:x", "position 'own:x'"},
+                 {"own;", "position 'own;'"},
+                 {"a,b", "position 'a,b'"},
+                 {"a=b", "position 'a=b'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct locus_position_scheme scheme = own_scheme;
+        scheme.name = cases[i].name;
+        refuse_scheme(&scheme, cases[i].says);
+    }
+}
+END_TEST
+
+START_TEST(wrong_tables_are_refused_by_name)
+{
+    const struct {
+        struct locus_position_param param;
+        const char *says;
+    } cases[] = {
+        {{"slope", LOCUS_PARAM_FLOAT, "1", 100, 0, NULL, true, ""}, "a min that is not at most"},
+        {{"slope", LOCUS_PARAM_INT, "1", NAN, 1, NULL, true, ""}, "a min that is not at most"},
+        {{"slope", (enum locus_position_param_type)9, "1", 0, 1, NULL, true, ""}, "has a type"},
+        {{"slope", LOCUS_PARAM_FLOAT, "2", 0, 1, NULL, true, ""}, "a default out of its range"},
+        {{"slope", LOCUS_PARAM_FLOAT, "x", 0, 1, NULL, true, ""}, "no valid default"},
+        {{"slope", LOCUS_PARAM_INT, "0.5", 0, 1, NULL, true, ""}, "no valid default"},
+        {{"slope", LOCUS_PARAM_FLOAT, NULL, 0, 1, NULL, true, ""}, "no valid default"},
+        {{"slope", LOCUS_PARAM_CHOICE, "x", 0, 0, "a|b", true, ""}, "no valid default"},
+        {{"slope", LOCUS_PARAM_CHOICE, "x", 0, 0, NULL, true, ""}, "no valid choices"},
+        {{"slope", LOCUS_PARAM_FLOAT, "1", -1, 1, "auto", true, ""}, "no valid choices"},
+        {{"", LOCUS_PARAM_FLOAT, "1", 0, 1, NULL, true, ""}, "a key that no SPEC can give"},
+        {{"a=b", LOCUS_PARAM_FLOAT, "1", 0, 1, NULL, true, ""}, "a key that no SPEC can give"},
+        {{"inherit", LOCUS_PARAM_FLOAT, "1", 0, 1, NULL, true, ""}, "a key that no SPEC can give"},
+        {{"first", LOCUS_PARAM_FLOAT, "1", 0, 1, NULL, true, ""}, "'first' of its table is there"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct locus_position_param table[] = {
+            {"first", LOCUS_PARAM_INT, "0", 0, 0, NULL, false, ""}, cases[i].param, {0}};
+        struct locus_position_scheme scheme = own_scheme;
+        scheme.params = table;
+        refuse_scheme(&scheme, cases[i].says);
+        refuse_scheme(&scheme, "position own: parameter '");
+    }
+}
+END_TEST
+
+static const char *reason; /* NULL: none */
+
+static enum locus_status fail_so(void **state, const struct locus_position_env *env,
+                                 const struct locus_position_spec *spec, locus_error *error)
+{
+    (void)state, (void)env, (void)spec;
+    if (reason) *error = (locus_error){.status = LOCUS_ERROR_MEMORY};
+    if (reason) memcpy(error->message, reason, strlen(reason));
+    return LOCUS_ERROR_IO;
+}
+
+START_TEST(failed_inits_say_why_or_that_they_do_not)
+{
+    struct locus_position_scheme scheme = own_scheme;
+    scheme.init = fail_so;
+    reason = NULL;
+    refuse_scheme(&scheme, "position own: init failed without saying why");
+    reason = "";
+    refuse_scheme(&scheme, "position own: init failed without saying why");
+    char endless[sizeof((locus_error *)0)->message + 1];
+    memset(endless, 'x', sizeof endless);
+    endless[sizeof endless - 1] = '\0';
+    reason = endless; /* fills the message, and leaves no room for its end */
+    locus_model *model = tiny_model(0, 0);
+    locus_error error = {0};
+    ck_assert_ptr_null(locus_session_create(
+        model, &(locus_session_params){.scheme = &scheme, .n_context = N}, &error));
+    ck_assert_int_eq(error.status, LOCUS_ERROR_MEMORY);
+    ck_assert_uint_eq(strlen(error.message), sizeof error.message - 1);
+    locus_model_free(model);
+}
+END_TEST
+
+/* The checkpoint's own SPEC, rope with values of its own, is the library's rope. */
+START_TEST(a_name_of_the_librarys_is_the_callers_in_the_callers_spec)
+{
+    struct locus_position_scheme scheme = own_scheme;
+    scheme.name = "rope";
+    locus_model *model = locus_model_open(variant_finish(variant_begin(NULL)), NULL);
+    const char *const specs[][2] = {{NULL, "rope:slope=1"},
+                                    {"rope", "rope:slope=1"},
+                                    {"rope:slope=2", "rope:slope=2"},
+                                    {"none; layers 0 rope", "none; layers 0 rope:slope=1"}};
+    for (int i = 0; i < 4; i++) {
+        locus_error error = {0};
+        const locus_session_params params = {
+            .position = specs[i][0], .scheme = &scheme, .n_context = N, .n_threads = 1};
+        locus_session *session = locus_session_create(model, &params, &error);
+        ck_assert_msg(session != NULL, "%s", error.message);
+        ck_assert_str_eq(locus_session_position(session), specs[i][1]);
+        locus_session_free(session);
+    }
+    const locus_session_params params = {.position = "rope:base=5", .scheme = &scheme};
+    locus_error error = {0};
+    ck_assert_ptr_null(locus_session_create(model, &params, &error));
+    ck_assert_int_eq(error.status, LOCUS_ERROR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "rope has no parameter 'base'"));
+    locus_model_free(model);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("own scheme");
@@ -103,6 +232,12 @@ int main(void)
     tcase_add_test(tests, own_scheme_runs_by_its_name_and_by_default);
     tcase_add_test(tests, own_scheme_keeps_its_bits_in_batches_and_policies);
     tcase_add_test(tests, own_parameters_are_checked_like_any_schemes);
+    suite_add_tcase(suite, tests);
+    tests = tcase_create("schemes that are not as they should be");
+    tcase_add_test(tests, schemes_need_a_name_that_a_spec_can_say);
+    tcase_add_test(tests, wrong_tables_are_refused_by_name);
+    tcase_add_test(tests, failed_inits_say_why_or_that_they_do_not);
+    tcase_add_test(tests, a_name_of_the_librarys_is_the_callers_in_the_callers_spec);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

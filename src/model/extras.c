@@ -90,8 +90,8 @@ enum locus_status locus_model_check_extras(const struct locus_model *model,
             continue;
         return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                           "%s: tensor %s belongs to no position scheme that is known%s%s",
-                          locus_checkpoint_path(model->checkpoint), name, own ? ", nor to " : "",
-                          own ? own->name : "");
+                          locus_checkpoint_path(model->checkpoint), name,
+                          own && own->name ? ", nor to " : "", own && own->name ? own->name : "");
     }
     return LOCUS_OK;
 }

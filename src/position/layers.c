@@ -259,6 +259,14 @@ static const struct locus_position_scheme *first_scheme(const char *text,
     return locus_spec_scheme(name, users);
 }
 
+/* The caller's scheme, where the checkpoint's own SPEC may mean it: a name that the registry has is
+ * the registry's there. */
+static const struct locus_position_scheme *scheme_of_own(const struct locus_position_scheme *scheme)
+{
+    if (scheme && locus_position_find(scheme->name, strlen(scheme->name))) return NULL;
+    return scheme;
+}
+
 /* `text` and what it takes over from own (n 0: nothing). */
 static enum locus_status resolve_cuts(struct locus_layer_specs *specs, const struct cut *text,
                                       const struct cut *own,
@@ -272,7 +280,8 @@ static enum locus_status resolve_cuts(struct locus_layer_specs *specs, const str
     if (status) return status;
     const bool takes_over = own->n > 1 && text->inherits && !text->says_layers;
     specs->n = 1;
-    status = resolve_parts(specs, takes_over ? own : text, scheme, env);
+    status = takes_over ? resolve_parts(specs, own, scheme_of_own(scheme), env)
+                        : resolve_parts(specs, text, scheme, env);
     specs->alone = own->n > 1 && specs->n == 1;
     return status;
 }
@@ -290,7 +299,7 @@ enum locus_status locus_layer_specs_resolve(struct locus_layer_specs *specs, con
     if (status) return status;
     status = cut_text(&cut, &source, env->n_layer);
     if (!status && own && own != source.text &&
-        first_scheme(own, scheme) == first_scheme(source.text, scheme)) {
+        first_scheme(own, scheme_of_own(scheme)) == first_scheme(source.text, scheme)) {
         /* With inherit=0 a wrong one is as good as none. */
         const struct locus_spec_source own_source = {
             own, "the checkpoint's position", LOCUS_ERROR_FORMAT, cut.inherits ? error : NULL};

@@ -27,12 +27,27 @@ static enum locus_status check_counts(const struct locus_position *position, loc
     return LOCUS_OK;
 }
 
+/* A scheme of the caller's may fail in any way, and is made to say so. */
+static enum locus_status init_state(struct locus_position *position,
+                                    const struct locus_position_env *env, locus_error *error)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    locus_error own = {0};
+    if (!scheme->init) return LOCUS_OK;
+    const enum locus_status status = scheme->init(&position->state, env, &position->spec, &own);
+    if (!status) return LOCUS_OK;
+    own.message[sizeof own.message - 1] = '\0';
+    if (!own.message[0])
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position %s: init failed without saying why", scheme->name);
+    return locus_fail(error, own.status ? own.status : status, "%s", own.message);
+}
+
 enum locus_status locus_position_init(struct locus_position *position,
                                       const struct locus_position_env *env, locus_error *error)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    enum locus_status status =
-        scheme->init ? scheme->init(&position->state, env, &position->spec, error) : LOCUS_OK;
+    enum locus_status status = init_state(position, env, error);
     if (status) return status;
     if (scheme->frame) position->frame = scheme->frame(position->state);
     if (scheme->embed_floats) position->embed_floats = scheme->embed_floats(position->state);

@@ -105,6 +105,37 @@ static bool is_common(const char *key)
     return false;
 }
 
+/* A name that the grammar of SPECs can say. */
+static bool is_word_text(const char *text)
+{
+    bool good = *text != '\0';
+    for (; *text; text++)
+        good &= *text > ' ' && *text < 0x7F && !strchr(":;,=", *text);
+    return good;
+}
+
+/* What is wrong with parameter i of a scheme's table; NULL: nothing. */
+static const char *param_fault(const struct locus_position_scheme *scheme, int i,
+                               const struct locus_position_env *env, double *fallback)
+{
+    const struct locus_position_param *param = &scheme->params[i];
+    const bool choice = param->type == LOCUS_PARAM_CHOICE;
+    const bool number = param->type == LOCUS_PARAM_INT || param->type == LOCUS_PARAM_FLOAT;
+    const struct locus_word key = {param->key, strlen(param->key)};
+    if (!is_word_text(param->key) || is_common(param->key))
+        return "has a key that no SPEC can give";
+    if (find_param(scheme, key) != i) return "is there twice";
+    if (!choice && !number) return "has a type that is not one of enum locus_position_param_type";
+    if (number && !(param->min <= param->max)) return "has a min that is not at most its max";
+    if (choice ? !param->choices : param->choices && !(param->min >= 0))
+        return "has no valid choices";
+    if (!param->fallback || !fallback_value(param, env, fallback)) return "has no valid default";
+    if (number && !is_model_value(param->fallback) && !is_word(param, *fallback) &&
+        !(*fallback >= param->min && *fallback <= param->max))
+        return "has a default out of its range";
+    return NULL;
+}
+
 /* Fills every value with its default; checks the table, since a user's scheme is new to us. */
 static enum locus_status fill_defaults(struct locus_position_spec *spec,
                                        const struct locus_position_env *env, locus_error *error)
@@ -116,14 +147,11 @@ static enum locus_status fill_defaults(struct locus_position_spec *spec,
                           "position %s: its table has more than %d parameters, or no end",
                           scheme->name, LOCUS_POSITION_MAX_PARAMS);
     for (int i = 0; i < n; i++) {
-        const struct locus_position_param *param = &scheme->params[i];
-        bool choice = param->type == LOCUS_PARAM_CHOICE;
-        bool valid = param->fallback && !is_common(param->key) &&
-                     (choice ? param->choices != NULL : !param->choices || param->min >= 0);
-        if (!valid || !fallback_value(param, env, &spec->values[i]))
+        const char *fault = param_fault(scheme, i, env, &spec->values[i]);
+        if (fault)
             return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                              "position %s: parameter '%s' of its table has no valid default",
-                              scheme->name, param->key);
+                              "position %s: parameter '%s' of its table %s", scheme->name,
+                              scheme->params[i].key, fault);
     }
     return LOCUS_OK;
 }
@@ -340,18 +368,31 @@ static void resolve_factor(struct locus_position_spec *spec, const struct locus_
     spec->values[i] = factor > 1 ? factor : 1;
 }
 
+/* A scheme of the caller's. Its table is checked with its defaults. */
+static enum locus_status check_scheme(const struct locus_position_scheme *scheme,
+                                      locus_error *error)
+{
+    if (!scheme->name || !*scheme->name)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: the scheme given has no name");
+    if (!is_word_text(scheme->name))
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position '%s': expected a name without spaces, ':', ';', ',' and '='",
+                          scheme->name);
+    if (scheme->abi != LOCUS_POSITION_ABI)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position %s: its abi is %d; expected %d (LOCUS_POSITION_ABI): build it "
+                          "with this library's locus_position.h",
+                          scheme->name, scheme->abi, LOCUS_POSITION_ABI);
+    return LOCUS_OK;
+}
+
 enum locus_status locus_spec_choose(struct locus_spec_source *source, const char *text,
                                     const char *own, const struct locus_position_scheme *scheme,
                                     locus_error *error)
 {
     *source = (struct locus_spec_source){text, "position", LOCUS_ERROR_ARGUMENT, error};
-    if (scheme && !scheme->name)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: the scheme given has no name");
-    if (scheme && scheme->abi != LOCUS_POSITION_ABI)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position %s: its abi is %d; expected %d (LOCUS_POSITION_ABI): build it "
-                          "with this library's locus_position.h",
-                          scheme->name, scheme->abi, LOCUS_POSITION_ABI);
+    enum locus_status status = scheme ? check_scheme(scheme, error) : LOCUS_OK;
+    if (status) return status;
     if (!text && scheme) source->text = scheme->name;
     if (!source->text)
         *source =

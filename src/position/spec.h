@@ -15,7 +15,7 @@ struct locus_spec_source {
 
 /* The SPEC that is meant: `text`, or where it is NULL the name of `scheme`, or without one `own`,
  * the checkpoint's (any bytes). `scheme` (or NULL) is one that is not in the registry; it is
- * refused here if it has no name, or another abi. */
+ * refused here if it has no name that a SPEC can say, or another abi. */
 enum locus_status locus_spec_choose(struct locus_spec_source *source, const char *text,
                                     const char *own, const struct locus_position_scheme *scheme,
                                     locus_error *error);
