@@ -20,19 +20,18 @@ static void ask_for_large_pages(void *block, size_t n_bytes, size_t n_stores)
 enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error)
 {
     size_t n_stores = (size_t)cache->n_layer * (size_t)cache->n_head_kv, n_blocks, n_slots = 0;
-    size_t panel_bytes = locus_key_panel_bytes(cache->format, cache->head_dim);
+    cache->key_panel_bytes = locus_key_panel_bytes(cache->format, cache->head_dim);
     cache->value_row_bytes = locus_value_row_bytes(cache->format, cache->head_dim);
-    const size_t rows_bytes = LOCUS_KEY_PANEL * cache->value_row_bytes;
-    if (cache->key_rows && rows_bytes > panel_bytes) panel_bytes = rows_bytes;
-    cache->key_panel_bytes = panel_bytes;
+    const size_t panels = BLOCK_PANELS * cache->key_panel_bytes;
+    const size_t rows = LOCUS_KEY_BLOCK * cache->value_row_bytes;
+    cache->key_block_bytes = panels > rows ? panels : rows;
     bool failed = !locus_mul_size(n_stores, (size_t)cache->n_blocks, &n_blocks) ||
                   !locus_mul_size(n_blocks, LOCUS_KEY_BLOCK, &n_slots);
     for (int store = 0; !failed && store < (far ? 2 : 1); store++) {
-        cache->keys[store] = locus_aligned_zalloc(n_blocks * BLOCK_PANELS, panel_bytes);
+        cache->keys[store] = locus_aligned_zalloc(n_blocks, cache->key_block_bytes);
         failed = !cache->keys[store];
         if (!failed)
-            ask_for_large_pages(cache->keys[store], n_blocks * BLOCK_PANELS * panel_bytes,
-                                n_stores);
+            ask_for_large_pages(cache->keys[store], n_blocks * cache->key_block_bytes, n_stores);
     }
     if (!failed) cache->values = locus_aligned_zalloc(n_slots, cache->value_row_bytes);
     if (cache->values) {
@@ -65,7 +64,7 @@ static size_t block_of(const struct locus_cache *cache, int layer, int head, int
 
 static size_t key_offset(const struct locus_cache *cache, int layer, int head, int slot)
 {
-    return block_of(cache, layer, head, slot) * BLOCK_PANELS * cache->key_panel_bytes;
+    return block_of(cache, layer, head, slot) * cache->key_block_bytes;
 }
 
 static size_t value_offset(const struct locus_cache *cache, int layer, int head, int slot)

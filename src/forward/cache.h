@@ -27,9 +27,9 @@ struct locus_cache {
     enum locus_cache_format format;
     int n_layer, n_head_kv, head_dim;
     int n_pinned, n_blocks;
-    bool key_rows; /* there is room for keys as rows, in layers that want them */
-    size_t key_panel_bytes, value_row_bytes; /* of 16 keys; of a value */
-    unsigned char *keys[2];   /* [n_layer][n_head_kv][n_blocks * 4] panels; far ones may be NULL */
+    size_t key_panel_bytes, value_row_bytes; /* of 16 keys; of a value, or of a key as a row */
+    size_t key_block_bytes;                  /* of 64 keys, as panels or as rows */
+    unsigned char *keys[2];   /* [n_layer][n_head_kv][n_blocks] blocks; far ones may be NULL */
     unsigned char *values;    /* [n_layer][n_head_kv][n_blocks * 64] rows */
     _Atomic int64_t overflow; /* see locus_cache_overflow */
 };
@@ -45,8 +45,8 @@ static inline int locus_cache_n_blocks(int n)
 enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error);
 void locus_cache_free(struct locus_cache *cache);
 
-/* Stores one token's keys, rows [n_head_kv, head_dim], in a slot of a layer: in panels, or, with
- * key_rows, as rows; or its values. What the format can't hold is noted. */
+/* Stores one token's keys, rows [n_head_kv, head_dim], in a slot of a layer: in panels, or
+ * as rows; or its values. What the format can't hold is noted. */
 void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store, int layer,
                           int slot, const float *keys);
 void locus_cache_put_key_rows(struct locus_cache *cache, int layer, int slot, const float *keys);

@@ -38,13 +38,14 @@ struct locus_position_env locus_model_env(const struct locus_model *model, int s
     };
 }
 
-/* Resolves the SPEC for a session of `capacity` positions. */
-static enum locus_status set_position(struct locus_session *session,
-                                      const struct locus_session_params *params, locus_error *error)
+/* Resolves the SPEC for so many positions, and makes its schemes ready. */
+static enum locus_status open_positions(struct locus_session *session,
+                                        const struct locus_session_params *params, int capacity,
+                                        locus_error *error)
 {
     struct locus_positions *positions = &session->positions;
     struct locus_position_env env =
-        locus_model_env(session->model, session->first_position + session->capacity);
+        locus_model_env(session->model, session->first_position + capacity);
     env.kernels = session->kernels->name;
     enum locus_status status = locus_model_check_extras(session->model, params->scheme, error);
     if (status) return status;
@@ -55,6 +56,14 @@ static enum locus_status set_position(struct locus_session *session,
         if (error) error->status = LOCUS_ERROR_FORMAT;
         return LOCUS_ERROR_FORMAT;
     }
+    return status;
+}
+
+static enum locus_status set_position(struct locus_session *session,
+                                      const struct locus_session_params *params, locus_error *error)
+{
+    const struct locus_positions *positions = &session->positions;
+    enum locus_status status = open_positions(session, params, session->capacity, error);
     if (status) return status;
     session->embed_floats = positions->schemes[0].embed_floats;
     for (int i = 0; i < positions->n; i++)
@@ -73,6 +82,7 @@ static enum locus_status limit_capacity(struct locus_session *session, bool aske
             error, LOCUS_ERROR_POSITION, "position %s has %d positions, the session needs %lld",
             session->positions.text, max, (long long)session->first_position + session->capacity);
     session->capacity = max - session->first_position;
+    locus_room_free(session);
     return LOCUS_OK;
 }
 
@@ -88,116 +98,6 @@ static enum locus_status set_policy(struct locus_session *session,
     session->attention_text = printed.bytes;
     if (printed.failed) return locus_fail_memory(error, printed.length);
     session->policy.first_position = session->first_position;
-    return LOCUS_OK;
-}
-
-/* A policy that hides keys holds those that the rows of a chunk may see, and as many slots again as
- * a chunk has, so that a rewind finds them. */
-static enum locus_status make_cache(struct locus_session *session, enum locus_cache_format format,
-                                    locus_error *error)
-{
-    const struct locus_config *config = &session->model->config;
-    const struct locus_policy *policy = &session->policy;
-    const bool acts = locus_policy_acts(policy, session->capacity);
-    session->cache = (struct locus_cache){.kernels = session->kernels,
-                                          .format = format,
-                                          .n_layer = config->n_layer,
-                                          .n_head_kv = config->n_head_kv,
-                                          .head_dim = config->head_dim,
-                                          .n_blocks = locus_cache_n_blocks(session->capacity)};
-    for (int i = 0; i < session->positions.n; i++)
-        if (session->positions.schemes[i].frame == LOCUS_FRAME_QUERY)
-            session->cache.key_rows = true;
-    if (acts && policy->kind->hides) {
-        const int keep = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
-        const int n_pinned = locus_cache_n_blocks(keep);
-        const long long n_slots = policy->kind->plain(policy) - keep + 2LL * session->n_batch;
-        const long long n_ring = (n_slots - 1) / LOCUS_KEY_BLOCK + 2; /* begun within a block */
-        if (n_pinned + n_ring < session->cache.n_blocks) {
-            session->cache.n_pinned = n_pinned;
-            session->cache.n_blocks = n_pinned + (int)n_ring;
-        }
-    }
-    session->first_held = session->cache.n_pinned * LOCUS_KEY_BLOCK;
-    return locus_cache_init(&session->cache, acts && policy->kind->far, error);
-}
-
-/* ---- scratch ------------------------------------------------------------------------------ */
-
-/* Whether any half of a layer is normed, scaled or summed up before it is added. */
-static bool adds_beside(const struct locus_model *model)
-{
-    for (int i = 0; i < model->config.n_layer; i++)
-        if (model->layers[i].attn_post_norm.weight || model->layers[i].ffn_post_norm.weight)
-            return true;
-    return model->config.residual_scale != 1 || model->config.n_expert > 0;
-}
-
-static enum locus_status allocate(struct locus_session *session, locus_error *error)
-{
-    const struct locus_config *config = &session->model->config;
-    const size_t n = (size_t)session->n_batch, n_embd = (size_t)config->n_embd;
-    const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
-    const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
-    const int n_hidden = max_int(config->n_ff, max_int(config->n_ff_expert, config->n_ff_shared));
-    const size_t n_ff = (size_t)n_hidden, n_expert = (size_t)config->n_expert;
-    const size_t n_mixed = n_expert ? n : 0;
-    const bool acts = locus_policy_acts(&session->policy, session->capacity);
-    const size_t n_moved = acts && session->policy.kind->moves ? n : 0;
-    const size_t n_far = acts && session->policy.kind->far ? n : 0;
-    const size_t widest =
-        (size_t)max_int(config->n_embd, max_int(n_hidden, config->n_head * config->head_dim));
-    const struct {
-        void **block;
-        size_t rows, cols, size;
-    } blocks[] = {
-        {(void **)&session->x, n, n_embd, sizeof(float)},
-        {(void **)&session->normed, n, n_embd, sizeof(float)},
-        {(void **)&session->branch, adds_beside(session->model) ? n : 0, n_embd, sizeof(float)},
-        {(void **)&session->mlp_normed, config->parallel_residual ? n : 0, n_embd, sizeof(float)},
-        {(void **)&session->q, n, q_width, sizeof(float)},
-        {(void **)&session->k, n, kv_width, sizeof(float)},
-        {(void **)&session->v, n, kv_width, sizeof(float)},
-        {(void **)&session->q_moved, n_moved, q_width, sizeof(float)},
-        {(void **)&session->moved_positions, n_moved, 1, sizeof(int)},
-        {(void **)&session->k_far, n_far, kv_width, sizeof(float)},
-        {(void **)&session->far_positions, n_far ? (size_t)session->capacity : 0, 1, sizeof(int)},
-        {(void **)&session->attended, n, q_width, sizeof(float)},
-        {(void **)&session->gate, config->gated ? n : 0, n_ff, sizeof(float)},
-        {(void **)&session->up, n, n_ff, sizeof(float)},
-        {(void **)&session->shares, n_mixed, n_expert, sizeof(float)},
-        {(void **)&session->taken, n_mixed, n_expert, sizeof(bool)},
-        {(void **)&session->expert_rows, n_mixed, (size_t)config->n_expert_used, sizeof(int)},
-        {(void **)&session->expert_first, n_expert ? n_expert + 1 : 0, 1, sizeof(int)},
-        {(void **)&session->gathered, n_mixed, n_embd, sizeof(float)},
-        {(void **)&session->expert_out, n_mixed, n_embd, sizeof(float)},
-        {(void **)&session->blocks, n, widest / LOCUS_BLOCK, sizeof *session->blocks},
-        {(void **)&session->bfloats, n, locus_bfloat_cols((int)widest), sizeof *session->bfloats},
-        {(void **)&session->row_positions, n, 1, sizeof(int)},
-        {(void **)&session->scored, n, 1, sizeof(int)},
-        {(void **)&session->threads, (size_t)session->n_threads, session->thread_floats,
-         sizeof(float)},
-        {(void **)&session->kept, session->embed_floats ? 1 + (size_t)session->capacity : 0,
-         (size_t)session->embed_floats, sizeof(float)},
-        {(void **)&session->coordinates, (size_t)session->capacity, (size_t)session->n_axes,
-         sizeof(int)},
-        {(void **)&session->layer_kept,
-         session->layer_floats ? (size_t)config->n_layer * (1 + (size_t)session->capacity) : 0,
-         (size_t)session->layer_floats, sizeof(float)},
-        {(void **)&session->logits, 1, (size_t)config->n_vocab, sizeof(float)},
-    };
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-        size_t row_bytes = 0, n_bytes = SIZE_MAX;
-        if (blocks[i].rows == 0 || blocks[i].cols == 0) continue;
-        if (!locus_mul_size(blocks[i].cols, blocks[i].size, &row_bytes) ||
-            !locus_mul_size(blocks[i].rows, row_bytes, &n_bytes) ||
-            !(*blocks[i].block = locus_aligned_zalloc(blocks[i].rows, row_bytes)))
-            return locus_fail_memory(error, n_bytes);
-        session->owned[session->n_owned++] = *blocks[i].block;
-    }
-    _Static_assert(sizeof blocks / sizeof *blocks <= LOCUS_SESSION_BLOCKS, "owned is too short");
-    for (int slot = 0; session->far_positions && slot < session->capacity; slot++)
-        session->far_positions[slot] = locus_policy_far_position(&session->policy, slot);
     return LOCUS_OK;
 }
 
@@ -235,14 +135,33 @@ static enum locus_cache_type choose_cache_type(const struct locus_model *model,
                                                                   : LOCUS_CACHE_F32;
 }
 
+static enum locus_status make_room(struct locus_session *session, locus_error *error)
+{
+    if (session->n_batch > session->capacity) session->n_batch = session->capacity;
+    return locus_room_make(session, error);
+}
+
+/* What can't be had is refused before schemes make tables as long as the session; but where a
+ * scheme ends before, it is the scheme that says so, or makes the session shorter. */
+static enum locus_status make_room_first(struct locus_session *session,
+                                         const struct locus_session_params *params,
+                                         locus_error *error)
+{
+    enum { FEW = 16 };
+    locus_error reason;
+    enum locus_status refused = make_room(session, &reason);
+    if (!refused) return LOCUS_OK;
+    const int capacity = session->capacity < FEW ? session->capacity : FEW;
+    enum locus_status status = open_positions(session, params, capacity, error);
+    const bool ends = !status && locus_positions_max(&session->positions) > 0;
+    locus_positions_close(&session->positions);
+    if (status || ends) return status;
+    return locus_fail(error, refused, "%s", reason.message);
+}
+
 static enum locus_status open_session(struct locus_session *session,
                                       const struct locus_session_params *params, locus_error *error)
 {
-    static const enum locus_cache_format formats[] = {
-        [LOCUS_CACHE_F32] = LOCUS_FORMAT_F32,
-        [LOCUS_CACHE_F16] = LOCUS_FORMAT_F16,
-        [LOCUS_CACHE_Q8_0] = LOCUS_FORMAT_Q8_0,
-    };
     const struct locus_config *config = &session->model->config;
     enum locus_status status = check_params(params, error);
     if (status) return status;
@@ -257,18 +176,17 @@ static enum locus_status open_session(struct locus_session *session,
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "a session of %d positions from %d on, expected an end below %d",
                           session->capacity, session->first_position, INT_MAX - LOCUS_KEY_BLOCK);
+    session->n_batch = params->n_batch ? params->n_batch : DEFAULT_BATCH;
     if ((status = set_policy(session, params, error)) ||
+        (status = make_room_first(session, params, error)) ||
         (status = set_position(session, params, error)) ||
         (status = limit_capacity(session, params->n_context != 0, error)) ||
         (status =
              locus_policy_admit(&session->policy, &session->positions, session->capacity, error)) ||
-        (status = locus_coordinates_admit(session, error)))
+        (status = locus_coordinates_admit(session, error)) ||
+        (!session->x && (status = make_room(session, error))))
         return status;
-    session->n_batch = params->n_batch ? params->n_batch : DEFAULT_BATCH;
-    if (session->n_batch > session->capacity) session->n_batch = session->capacity;
-    session->thread_floats = locus_attend_floats(session);
-    status = make_cache(session, formats[session->cache_type], error);
-    return status ? status : allocate(session, error);
+    return locus_room_make_kept(session, error);
 }
 
 locus_session *locus_session_create(const locus_model *model, const locus_session_params *params,
@@ -293,9 +211,7 @@ void locus_session_free(locus_session *session)
 {
     if (!session) return;
     locus_positions_close(&session->positions);
-    locus_cache_free(&session->cache);
-    for (int i = 0; i < session->n_owned; i++)
-        locus_aligned_free(session->owned[i]);
+    locus_room_free(session);
     locus_aligned_free(session->score_logits);
     free(session->attention_text);
     free(session);

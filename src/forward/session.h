@@ -37,7 +37,7 @@ struct locus_session {
     float *layer_kept; /* [n_layer][1 + capacity][layer_floats], each layer's rows as wide as its
                         * own scheme's */
 
-    void *owned[LOCUS_SESSION_BLOCKS]; /* [n_owned]: what the pointers below point to */
+    void **owned[LOCUS_SESSION_BLOCKS]; /* [n_owned]: those of the pointers here that are set */
     int n_owned;
 
     /* Scratch of one chunk of at most n_batch tokens. */
@@ -71,6 +71,12 @@ struct locus_session {
 };
 
 enum { LOCUS_SCORE_ROWS = 64 };
+
+/* Makes the cache and a chunk's scratch, of the size that capacity, n_batch and the policy say;
+ * nothing is left of them after a failure. Then, schemes being ready, what they ask for. */
+enum locus_status locus_room_make(struct locus_session *session, locus_error *error);
+enum locus_status locus_room_make_kept(struct locus_session *session, locus_error *error);
+void locus_room_free(struct locus_session *session);
 
 /* What a scheme may know of a model in a session of that many positions, with the best kernels. */
 struct locus_position_env locus_model_env(const struct locus_model *model, int session_length);
