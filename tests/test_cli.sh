@@ -9,6 +9,16 @@ tiny=$data/llama-adjacent.gguf # has no tokenizer
 
 # ---- help ------------------------------------------------------------------------------------
 
+# usage_is_whole: the usage of the help printed last has all that its list of options has.
+usage_is_whole() {
+    local usage option
+    usage=$(sed '/^$/q' "$out")
+    grep -qF '[options]' <<<"$usage" && return
+    for option in $(sed -n '/^Options of [a-z]*:/,/^$/ s/^  *\(-[-a-z]*\)\(, [-a-z]*\)\{0,1\} .*/\1/p' "$out"); do
+        grep -qE -e "(^|[^a-z-])$option([^a-z-]|\$)" <<<"$usage" || { echo "usage lacks $option"; return 1; }
+    done
+}
+
 check "help goes to stdout" succeeds help
 check "and only there" silent
 commands=$(sed -n '/^Commands:/,/^$/ s/^  \([a-z]*\) .*/\1/p' "$out")
@@ -19,6 +29,7 @@ for command in $commands; do
     check "$command --help is the same" succeeds "$command" --help
     check "to the byte" same "$out" "$folder/help"
     check "its usage line names it" prints "^usage: locus $command"
+    check "and every option, or that there are some" usage_is_whole
 done
 check "--help" succeeds --help
 check "--version" succeeds --version

@@ -118,6 +118,12 @@ exec 8>&-
 check "into one that somebody reads" eval 'done_with 0 && [[ $line == "[{\"task\": "*"]" ]]'
 check "it stays a FIFO" test -p "$made/fifo"
 
+# ---- no name at all --------------------------------------------------------------------------
+
+check "an empty OUT" refuses 1 "'': cannot be written: No such file" quantize -q "$model" '' q8_0
+check "an empty IN" refuses 1 "'': No such file" quantize -q '' "$made/x" q8_0
+check "an empty text" refuses 1 "from '': No such file" perplexity -q ''
+
 # ---- signals ---------------------------------------------------------------------------------
 
 # stopped SIGNAL STATUS COMMAND...: once it writes into the folder, the signal ends it so.

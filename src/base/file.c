@@ -9,12 +9,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *locus_file_shown(const char *path)
+{
+    return *path ? path : "''";
+}
+
 enum locus_status locus_file_map(struct locus_mapped_file *file, const char *path,
                                  locus_error *error)
 {
     *file = (struct locus_mapped_file){0};
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) return locus_fail(error, LOCUS_ERROR_IO, "%s: %s", path, strerror(errno));
+    if (descriptor < 0)
+        return locus_fail(error, LOCUS_ERROR_IO, "%s: %s", locus_file_shown(path), strerror(errno));
     enum locus_status status = LOCUS_OK;
     struct stat info;
     if (fstat(descriptor, &info))

@@ -11,6 +11,9 @@ struct locus_mapped_file {
     size_t size;
 };
 
+/* A path as messages name it: an empty one in quotes. */
+const char *locus_file_shown(const char *path);
+
 /* Maps a regular file. A folder, a missing or unreadable file is an error that names it. */
 enum locus_status locus_file_map(struct locus_mapped_file *file, const char *path,
                                  locus_error *error);

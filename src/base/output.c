@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { WAITING = 1 << 16 }; /* bytes that are gathered before they are written */
 
 /* ---- what a path names -------------------------------------------------------------------- */
@@ -145,7 +147,7 @@ static const char *shown(const char *path, const char **dots)
     if (length > MOST) path += length - MOST;
     while (((unsigned char)*path & 0xC0) == 0x80) /* within a character */
         path++;
-    return path;
+    return locus_file_shown(path);
 }
 
 static enum locus_status fail_open(const struct place *place, const char *path, int reason,

@@ -454,7 +454,7 @@ static int run(void *values, int n_operands, char **operands)
 const struct locus_command locus_command_plot = {
     .name = "plot",
     .summary = "Draw what a position scheme does into a PNG file.",
-    .usage = "table|similarity|bias|rotation|attention [-m FILE] [-P SPEC] -o FILE.png",
+    .usage = "table|similarity|bias|rotation|attention [-m FILE] [-P SPEC] -o FILE.png [options]",
     .details =
         "table       what the scheme adds to the embedding: position by dimension\n"
         "similarity  cosine of what it adds at every two positions\n"

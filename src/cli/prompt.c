@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cli/interrupt.h"
 #include "cli/talk.h"
 
@@ -42,6 +43,7 @@ int locus_prompt_read(const char *command, const char *text, const char *file,
     if (failure == EINTR) return LOCUS_EXIT_INTERRUPTED;
     /* A program started without a standard input has no prompt there. */
     if (failure == 0 || (!asked && failure == EBADF)) return -1;
-    return locus_talk_error("can't read the text from %s: %s", from_stdin ? "standard input" : file,
+    return locus_talk_error("can't read the text from %s: %s",
+                            from_stdin ? "standard input" : locus_file_shown(file),
                             strerror(failure));
 }
