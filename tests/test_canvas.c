@@ -1,7 +1,9 @@
-/* The canvas under the charts: what a shape covers, and how a colour is laid over what is there. */
+/* The canvas under the charts: what a shape covers, how a colour is laid over what is there, and
+ * how text that the font lacks is written. */
 #include <string.h>
 
 #include "chart/canvas.h"
+#include "chart/chart.h"
 #include "chart/palette.h"
 #include "testing.h"
 
@@ -101,6 +103,53 @@ START_TEST(palettes_end_at_their_ends)
 }
 END_TEST
 
+/* What it has not is drawn as the same picture as its bytes in ASCII. */
+START_TEST(characters_that_the_font_lacks_are_spelled)
+{
+    static const char *const texts[][2] = {{"caf\xC3\xA9", "caf\\xc3\\xa9"},
+                                           {"\xE4\xBD\x8D", "\\xe4\\xbd\\x8d"},
+                                           {"a\033\x7F\xFF.", "a\\x1b\\x7f\\xff."}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int upright = 0; upright < 2; upright++) {
+            struct locus_canvas canvases[2] = {blank(), blank()};
+            for (int j = 0; j < 2; j++)
+                locus_text_draw(&canvases[j], &locus_text_plain, texts[i][j], strlen(texts[i][j]),
+                                SIDE / 2, SIDE / 2, LOCUS_ALIGN_CENTRE, upright);
+            ck_assert_mem_eq(canvases[0].pixels, canvases[1].pixels, (size_t)SIDE * SIDE * 3);
+            locus_canvas_free(&canvases[0]);
+            locus_canvas_free(&canvases[1]);
+        }
+    /* It is cut between characters. */
+    const char *two = "\xE4\xBD\x8D\xE7\xBD\xAE";
+    const double one = locus_text_width(&locus_text_plain, two, 3);
+    ck_assert_double_eq(one, locus_text_width(&locus_text_plain, "\\xe4\\xbd\\x8d", 12));
+    ck_assert_uint_eq(locus_text_fit(&locus_text_plain, two, one - 1), 0);
+    ck_assert_uint_eq(locus_text_fit(&locus_text_plain, two, one + 1), 3);
+    ck_assert_uint_eq(locus_text_fit(&locus_text_plain, two, 3 * one), 6);
+}
+END_TEST
+
+START_TEST(a_chart_says_whether_its_font_has_all)
+{
+    const char *plain[] = {"a", "b"}, *other[] = {"a", "\xC3\xA9"};
+    const struct locus_chart_series series = {.name = other[1]}, ascii = {.name = "a"};
+    struct locus_line_chart chart = {.title = "a\nb", .n_series = 1, .series = &ascii};
+    ck_assert(locus_line_chart_is_ascii(&chart));
+    chart.series = &series;
+    ck_assert(!locus_line_chart_is_ascii(&chart));
+    chart = (struct locus_line_chart){.title = other[1]};
+    ck_assert(!locus_line_chart_is_ascii(&chart));
+    struct locus_heat_map map = {.n_rows = 2, .n_columns = 2, .rows.names = plain};
+    ck_assert(locus_heat_map_is_ascii(&map));
+    map.columns.names = other;
+    ck_assert(!locus_heat_map_is_ascii(&map));
+    map.n_columns = 1;
+    ck_assert(locus_heat_map_is_ascii(&map));
+    map.mark_label = other[1];
+    ck_assert(!locus_heat_map_is_ascii(&map));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("canvas");
@@ -110,6 +159,8 @@ int main(void)
     tcase_add_test(tests, shapes_end_at_the_clip);
     tcase_add_test(tests, light_colours_are_those_that_dark_text_is_read_on);
     tcase_add_test(tests, palettes_end_at_their_ends);
+    tcase_add_test(tests, characters_that_the_font_lacks_are_spelled);
+    tcase_add_test(tests, a_chart_says_whether_its_font_has_all);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

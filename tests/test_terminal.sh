@@ -13,7 +13,6 @@ model=$folder/$name.gguf text=$folder/$name.txt
 # The name in the file has as many bytes as the one it replaces.
 LC_ALL=C sed $'s/perplexity/x\e[2J\xc2\x9b\xe2\x80\xae/' "$data/perplexity.gguf" >"$model"
 cp "$data/perplexity.txt" "$text"
-named=$'x?[2J??'
 
 # harmless FILE...: lines of whole characters, none of which does more.
 harmless() {
@@ -61,6 +60,32 @@ mark=$'abcdef\xc2\x9b\xe2\x80\xae\e\r'
 LC_ALL=C sed "s/<|endoftext|>/$mark/" "$data/perplexity.gguf" >"$folder/mark.gguf"
 check "of several bytes" shows '"abcdef\xc2\x9b\xe2\x80\xae\x1b\r"' \
     tokenize --pieces --special -m "$folder/mark.gguf" -p "$mark"
+
+# ---- in a picture ------------------------------------------------------------------------------
+
+# draws NOTES ARGUMENT...: a PNG file, and so many notes that its font hasn't all.
+draws() {
+    local n=$1
+    shift
+    rm -f "$folder"/*.png
+    run "$@"
+    done_with 0 && is "$(head -c 4 "$folder"/x*.png | tr -cd PNG | head -c 3)" PNG || return
+    is "$(grep -c "^locus: note: the picture's font has ASCII only: .* as .xNN\$" "$err") notes" "$n notes"
+}
+named=$folder/位置.gguf tales=$root/models/tales-rope.gguf
+cp "$data/perplexity.gguf" "$named"
+bias=(plot bias -P alibi -o "$folder/x.png")
+keys=(extrapolate -t 1 --task passkey --lengths 150 --trials 1 --png "$folder/x.png")
+check "a name that the font lacks" draws 1 "${bias[@]}" -m "$named"
+check "not with -q" draws 0 "${bias[@]}" -q -m "$named"
+check "one that it has" draws 0 "${bias[@]}" -m "$tales"
+check "of a line chart" draws 1 plot rotation -m "$named" -o "$folder/x.png"
+check "tokens" draws 1 plot attention -m "$tales" -p '位置编码' -o "$folder/x.png"
+check "a text's name" draws 0 extrapolate -t 1 -m "$tales" -f "$data/perplexity.txt" --lengths 16 --png "$folder/x.png"
+cp "$data/perplexity.txt" "$folder/位.txt"
+check "that the font lacks" draws 1 extrapolate -t 1 -m "$tales" -f "$folder/位.txt" --lengths 16 --png "$folder/x.png"
+check "one note for several pictures" draws 1 "${keys[@]}" -m "$named" -P rope -P alibi
+check "none without need" draws 0 "${keys[@]}" -m "$data/perplexity.gguf"
 
 # ---- and in a spreadsheet ----------------------------------------------------------------------
 

@@ -68,6 +68,10 @@ extern const struct locus_text_style locus_text_plain, locus_text_title, locus_t
 
 enum locus_align { LOCUS_ALIGN_LEFT, LOCUS_ALIGN_CENTRE, LOCUS_ALIGN_RIGHT };
 
+/* The font has ASCII's characters alone; of others, and of controls, the bytes are drawn as \xNN.
+ * Whether the text (NULL: there is none) is ASCII's. */
+bool locus_text_is_ascii(const char *text);
+
 /* Width in pixels of the first n_bytes of a text. */
 double locus_text_width(const struct locus_text_style *style, const char *text, size_t n_bytes);
 

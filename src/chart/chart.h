@@ -7,7 +7,8 @@
  *     struct -> ranges, ticks (axes.c) -> layout and drawing (line.c, heatmap.c)
  *            -> antialiased pixels (canvas.c, font.c) -> PNG (png.c) -> temporary file, renamed
  *
- * Texts are ASCII; any other character is drawn as a box.
+ * The font has ASCII's characters alone: of any other, and of controls, the bytes are drawn, as
+ * \xNN.
  */
 #ifndef LOCUS_CHART_CHART_H
 #define LOCUS_CHART_CHART_H
@@ -76,6 +77,10 @@ enum {
     LOCUS_CHART_MIN_SIDE = 160, /* pixels; less is refused (LOCUS_ERROR_ARGUMENT) */
     LOCUS_CHART_MAX_SIDE = 8192 /* so is more */
 };
+
+/* Whether all that is written in the chart is ASCII. */
+bool locus_line_chart_is_ascii(const struct locus_line_chart *chart);
+bool locus_heat_map_is_ascii(const struct locus_heat_map *map);
 
 /* Draws the chart into the file at `path`, which appears only when it is whole. */
 enum locus_status locus_line_chart_write(const char *path, const struct locus_line_chart *chart,

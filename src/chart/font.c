@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "chart/canvas.h"
 
 const struct locus_text_style locus_text_plain = {1, 1.3, {0x26, 0x26, 0x26}};
@@ -124,40 +125,67 @@ static const struct glyph glyphs['~' - ' ' + 1] = {
     {10, "A1.75 4 1.75 1.2 180 0a5.25 4 1.75 1.2 180 360"},              /* ~ */
 };
 
-/* What stands for any character that is not in the table. */
-static const struct glyph unknown = {9, "M0 0 6 0 6 10 0 10 0 0"};
-
-/* The glyph of the character at *text, which moves past it; a UTF-8 sequence is one character. */
-static const struct glyph *next_glyph(const char **text, const char *end)
+/* A byte in characters of the table: itself or, of what the table lacks, \xNN. Returns how many. */
+static int spell(char byte, char spelled[4])
 {
-    unsigned char byte = (unsigned char)*(*text)++;
-    if (byte >= 0xC0)
-        while (*text < end && ((unsigned char)**text & 0xC0) == 0x80)
-            (*text)++;
-    return byte >= ' ' && byte <= '~' ? &glyphs[byte - ' '] : &unknown;
+    static const char digits[] = "0123456789abcdef";
+    const unsigned code = (unsigned char)byte;
+    if (code >= ' ' && code <= '~') {
+        spelled[0] = byte;
+        return 1;
+    }
+    memcpy(spelled, "\\x", 2);
+    spelled[2] = digits[code >> 4];
+    spelled[3] = digits[code & 15];
+    return 4;
 }
+
+static const struct glyph *glyph_of(char character)
+{
+    return &glyphs[character - ' '];
+}
+
+bool locus_text_is_ascii(const char *text)
+{
+    for (; text && *text; text++)
+        if ((unsigned char)*text >= 0x80) return false;
+    return true;
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
 
 /* The space after the last glyph is no part of the text. */
 enum { SIDE = 2 };
 
+/* Units to what comes after these bytes. */
+static int advance_over(const char *bytes, size_t n_bytes)
+{
+    int units = 0;
+    for (size_t i = 0; i < n_bytes; i++) {
+        char spelled[4];
+        for (int n = spell(bytes[i], spelled); n > 0; n--)
+            units += glyph_of(spelled[n - 1])->advance;
+    }
+    return units;
+}
+
 double locus_text_width(const struct locus_text_style *style, const char *text, size_t n_bytes)
 {
-    int units = n_bytes ? -SIDE : 0;
-    for (const char *next = text; next < text + n_bytes;)
-        units += next_glyph(&next, text + n_bytes)->advance;
-    return units * style->size;
+    return n_bytes ? (advance_over(text, n_bytes) - SIDE) * style->size : 0;
 }
 
 size_t locus_text_fit(const struct locus_text_style *style, const char *text, double width)
 {
-    const char *end = text + strlen(text), *next = text;
+    const size_t n_bytes = strlen(text);
     double units = -SIDE;
-    while (next < end) {
-        const char *before = next;
-        units += next_glyph(&next, end)->advance;
-        if (units * style->size > width) return (size_t)(before - text);
+    for (size_t at = 0; at < n_bytes;) {
+        size_t length = locus_utf8_character(text + at, n_bytes - at);
+        if (length == 0) length = 1;
+        units += advance_over(text + at, length);
+        if (units * style->size > width) return at;
+        at += length;
     }
-    return (size_t)(end - text);
+    return n_bytes;
 }
 
 /* ---- drawing ------------------------------------------------------------------------------ */
@@ -252,13 +280,17 @@ void locus_text_draw(struct locus_canvas *canvas, const struct locus_text_style 
     /* Strokes run through the middle of pixels. */
     struct pen pen = {canvas,        floor(x) + 0.5, floor(y) + 0.5, style->size,
                       style->weight, upright,        {0, 0}};
-    for (const char *next = text; next < text + n_bytes;) {
-        const struct glyph *glyph = next_glyph(&next, text + n_bytes);
-        draw_glyph(&pen, glyph);
-        if (upright)
-            pen.y -= glyph->advance * style->size;
-        else
-            pen.x += glyph->advance * style->size;
+    for (size_t i = 0; i < n_bytes; i++) {
+        char spelled[4];
+        const int n = spell(text[i], spelled);
+        for (int j = 0; j < n; j++) {
+            const struct glyph *glyph = glyph_of(spelled[j]);
+            draw_glyph(&pen, glyph);
+            if (upright)
+                pen.y -= glyph->advance * style->size;
+            else
+                pen.x += glyph->advance * style->size;
+        }
     }
     locus_canvas_paint(canvas, style->colour, 1);
 }

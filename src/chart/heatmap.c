@@ -400,6 +400,21 @@ static void draw(struct drawing *drawing)
     draw_labels(drawing);
 }
 
+static bool axis_is_ascii(const struct locus_heat_axis *axis, int n)
+{
+    bool is_ascii = locus_text_is_ascii(axis->label);
+    for (int i = 0; axis->names && i < n && is_ascii; i++)
+        is_ascii = locus_text_is_ascii(axis->names[i]);
+    return is_ascii;
+}
+
+bool locus_heat_map_is_ascii(const struct locus_heat_map *map)
+{
+    return locus_text_is_ascii(map->title) && locus_text_is_ascii(map->value_label) &&
+           locus_text_is_ascii(map->mark_label) && axis_is_ascii(&map->rows, map->n_rows) &&
+           axis_is_ascii(&map->columns, map->n_columns);
+}
+
 enum locus_status locus_heat_map_draw(struct locus_buffer *png, const struct locus_heat_map *map,
                                       locus_error *error)
 {

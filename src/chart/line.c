@@ -327,6 +327,15 @@ static void draw(struct drawing *drawing)
     locus_legend_draw(&drawing->canvas, &drawing->legend, frame.right + 20, frame.top);
 }
 
+bool locus_line_chart_is_ascii(const struct locus_line_chart *chart)
+{
+    bool is_ascii = locus_text_is_ascii(chart->title) && locus_text_is_ascii(chart->x.label) &&
+                    locus_text_is_ascii(chart->y.label);
+    for (int i = 0; i < chart->n_series && is_ascii; i++)
+        is_ascii = locus_text_is_ascii(chart->series[i].name);
+    return is_ascii;
+}
+
 enum locus_status locus_line_chart_draw(struct locus_buffer *png,
                                         const struct locus_line_chart *chart, locus_error *error)
 {

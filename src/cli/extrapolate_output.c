@@ -229,11 +229,13 @@ bool locus_extrapolate_name_pictures(struct locus_extrapolate *run)
 }
 
 /* A model's name without its ending. */
-static int stem_length(const char *name)
+static void append_stem(struct locus_buffer *out, const char *name)
 {
-    const size_t length = strlen(name);
-    const bool ends = length > 5 && strcmp(name + length - 5, ".gguf") == 0;
-    return (int)(ends ? length - 5 : length);
+    static const char ending[] = ".gguf";
+    const size_t n = sizeof ending - 1;
+    const bool ends = strlen(name) > n && strcmp(name + strlen(name) - n, ending) == 0;
+    locus_text_append(out, name);
+    if (ends && !out->failed) out->bytes[out->length -= n] = '\0';
 }
 
 /* "SPEC (model)"; where all are of one model, which the title names, the SPEC alone. */
@@ -241,9 +243,11 @@ static void name_contender(const struct locus_extrapolate *run, int contender,
                            struct locus_buffer *name)
 {
     const struct locus_contender *who = &run->contenders[contender];
-    const char *model = run->subjects[who->subject].name;
     locus_buffer_printf(name, "%s", who->label);
-    if (run->n_subjects > 1) locus_buffer_printf(name, " (%.*s)", stem_length(model), model);
+    if (run->n_subjects < 2) return;
+    locus_buffer_append(name, " (", 2);
+    append_stem(name, run->subjects[who->subject].name);
+    locus_buffer_append(name, ")", 1);
 }
 
 /* A line: x[n], y[n], error[n] in one block. */
@@ -275,22 +279,37 @@ static bool fill_series(const struct locus_extrapolate *run, enum locus_cell_kin
     return values && !name.failed;
 }
 
+/* As much of it as a title has room for. */
+static void append_text_name(const struct locus_extrapolate *run, int text,
+                             struct locus_buffer *out)
+{
+    char name[101];
+    snprintf(name, sizeof name, "%s",
+             text < run->texts.n_items ? run->texts.items[text].name : "all texts");
+    name[locus_utf8_whole(name, strlen(name))] = '\0'; /* it may be cut */
+    locus_text_append(out, name);
+}
+
 static void title_lines(const struct locus_extrapolate *run, int text, struct locus_buffer *title)
 {
     if (run->task >= 0)
         locus_buffer_printf(title, "Task %s: %d texts a point",
                             locus_task_name((enum locus_task)run->task), run->options->n_trials);
-    else
-        locus_buffer_printf(title, "Perplexity of %.100s, %s",
-                            text < run->texts.n_items ? run->texts.items[text].name : "all texts",
-                            locus_protocol_name(run->plan.protocol));
-    if (run->task < 0) name_stride(run, title);
+    else {
+        locus_buffer_printf(title, "Perplexity of ");
+        append_text_name(run, text, title);
+        locus_buffer_printf(title, ", %s", locus_protocol_name(run->plan.protocol));
+        name_stride(run, title);
+    }
     if (run->task < 0 && run->plan.first) locus_buffer_printf(title, ", first windows");
-    const char *model = run->subjects[0].name;
-    if (run->n_subjects == 1) locus_buffer_printf(title, "\n%.*s", stem_length(model), model);
+    if (run->n_subjects > 1) return;
+    locus_buffer_append(title, "\n", 1);
+    append_stem(title, run->subjects[0].name);
 }
 
-static enum locus_status draw_lines(const struct locus_extrapolate *run, locus_error *error)
+/* *is_ascii becomes false where the font lacks a character. */
+static enum locus_status draw_lines(const struct locus_extrapolate *run, bool *is_ascii,
+                                    locus_error *error)
 {
     const int n_kinds = run->options->by_position ? 2 : 1;
     const int n_series = n_kinds * run->n_contenders;
@@ -319,6 +338,7 @@ static enum locus_status draw_lines(const struct locus_extrapolate *run, locus_e
     enum locus_status status =
         filled && !title.failed ? locus_line_chart_write(run->pictures[0], &chart, error)
                                 : locus_fail_memory(error, (size_t)run->n_cells * sizeof(double));
+    *is_ascii &= locus_line_chart_is_ascii(&chart);
     for (int i = 0; i < n_series; i++) {
         free((char *)(uintptr_t)series[i].name);
         free((double *)(uintptr_t)series[i].x);
@@ -347,7 +367,7 @@ static void fill_map(const struct locus_extrapolate *run, int contender, float *
 }
 
 static enum locus_status draw_map(const struct locus_extrapolate *run, int contender,
-                                  locus_error *error)
+                                  bool *is_ascii, locus_error *error)
 {
     const struct locus_contender *who = &run->contenders[contender];
     const struct locus_subject *subject = &run->subjects[who->subject];
@@ -360,8 +380,10 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int conte
     while (n_trained < run->n_lengths && run->lengths[run->n_lengths - 1 - n_trained] <= trained)
         n_trained++;
     locus_buffer_printf(&mark, "trained length %d", trained);
-    locus_buffer_printf(&title, "Task passkey: %d texts a cell\n%s (%.*s)", run->options->n_trials,
-                        who->label, stem_length(subject->name), subject->name);
+    locus_buffer_printf(&title, "Task passkey: %d texts a cell\n%s (", run->options->n_trials,
+                        who->label);
+    append_stem(&title, subject->name);
+    locus_buffer_append(&title, ")", 1);
     enum locus_status status;
     if (!values || !names || title.failed || mark.failed)
         status = locus_fail_memory(error, LOCUS_N_DEPTHS * n_columns * sizeof *values);
@@ -381,6 +403,7 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int conte
             .max = 1,
         };
         status = locus_heat_map_write(run->pictures[contender], &map, error);
+        *is_ascii &= locus_heat_map_is_ascii(&map);
     }
     free(values);
     free(names);
@@ -393,11 +416,13 @@ int locus_extrapolate_draw(const struct locus_extrapolate *run)
 {
     locus_error error;
     enum locus_status status = LOCUS_OK;
+    bool is_ascii = true;
     if (!run->options->png) return LOCUS_EXIT_DONE;
     if (run->task == LOCUS_TASK_PASSKEY)
         for (int i = 0; i < run->n_contenders && !status; i++)
-            status = draw_map(run, i, &error);
+            status = draw_map(run, i, &is_ascii, &error);
     else
-        status = draw_lines(run, &error);
+        status = draw_lines(run, &is_ascii, &error);
+    if (!status) locus_picture_note(is_ascii, run->options->common.quiet);
     return status ? locus_output_failed(&error) : LOCUS_EXIT_DONE;
 }

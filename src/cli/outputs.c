@@ -31,6 +31,13 @@ int locus_outputs_stdout(const char *command, const struct locus_output_request 
     return -1;
 }
 
+void locus_picture_note(bool is_ascii, bool quiet)
+{
+    if (!is_ascii && !quiet)
+        locus_talk_note("note: the picture's font has ASCII only: the bytes of other characters "
+                        "stand there as \\xNN");
+}
+
 /* Whether standard output is a pipe that nobody reads any more. */
 static bool is_broken(void)
 {

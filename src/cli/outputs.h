@@ -19,6 +19,9 @@ struct locus_output_request {
 int locus_outputs_stdout(const char *command, const struct locus_output_request *requests,
                          int n_requests, bool *taken);
 
+/* Says, unless `quiet`, that a picture's font lacked characters that were to be drawn. */
+void locus_picture_note(bool is_ascii, bool quiet);
+
 /* The exit status of a command that failed so, after a line that says it; without one where a
  * signal, or who read standard output, ended the writing. */
 int locus_output_failed(const locus_error *error);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "chart/chart.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -32,8 +33,7 @@ struct plot_options {
 struct plot {
     const struct plot_options *options;
     locus_model *model;
-    const char *name; /* the model file's, without folder and ending */
-    int name_length;
+    char *name;                      /* the model file's, without folder and ending, as one line */
     struct locus_scheme_probe probe; /* of the first SPEC */
     struct locus_plot_text text;     /* of -p */
 };
@@ -117,7 +117,7 @@ static const char *first_spec(const struct plot *plot)
 static char *make_title(const struct plot *plot, const char *what, const char *spec)
 {
     struct locus_buffer title = {0};
-    locus_buffer_printf(&title, "%s\n%s (%.*s)", what, spec, plot->name_length, plot->name);
+    locus_buffer_printf(&title, "%s\n%s (%s)", what, spec, plot->name);
     if (!title.failed) return title.bytes;
     locus_buffer_free(&title);
     return NULL;
@@ -132,6 +132,7 @@ static int draw_map(struct plot *plot, const char *what, const char *spec,
     map->title = title;
     locus_interrupt_watch();
     enum locus_status status = locus_heat_map_write(plot->options->output, map, &error);
+    if (!status) locus_picture_note(locus_heat_map_is_ascii(map), plot->options->common.quiet);
     free(title);
     return finish_writing(status, &error);
 }
@@ -280,7 +281,7 @@ static int draw_rotation(struct plot *plot, const struct rotation_lines *lines)
 {
     locus_error error;
     struct locus_buffer title = {0};
-    locus_buffer_printf(&title, "Mean q.k against distance\n%.*s", plot->name_length, plot->name);
+    locus_buffer_printf(&title, "Mean q.k against distance\n%s", plot->name);
     if (title.failed) return fail_memory();
     struct locus_line_chart chart = {
         .title = title.bytes,
@@ -290,6 +291,7 @@ static int draw_rotation(struct plot *plot, const struct rotation_lines *lines)
         .series = lines->series};
     locus_interrupt_watch();
     enum locus_status status = locus_line_chart_write(plot->options->output, &chart, &error);
+    if (!status) locus_picture_note(locus_line_chart_is_ascii(&chart), plot->options->common.quiet);
     locus_buffer_free(&title);
     return finish_writing(status, &error);
 }
@@ -407,13 +409,14 @@ static int find_kind(const struct plot_options *options, int n_operands, char **
     return -1;
 }
 
-static void name_model(struct plot *plot, const char *path)
+/* The name as pictures have it; NULL: out of memory. */
+static char *name_of(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    plot->name = slash ? slash + 1 : path;
-    const char *dot = strrchr(plot->name, '.');
-    plot->name_length =
-        (int)(dot && dot > plot->name ? (size_t)(dot - plot->name) : strlen(plot->name));
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    char *copy = strndup(name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+    if (copy) locus_text_tame(copy);
+    return copy;
 }
 
 static int run(void *values, int n_operands, char **operands)
@@ -436,9 +439,9 @@ static int run(void *values, int n_operands, char **operands)
         free(path);
         return status;
     }
-    name_model(&plot, path);
-    plot.model = locus_model_open(path, &error);
-    if (!plot.model)
+    if (!(plot.name = name_of(path)))
+        status = fail_memory();
+    else if (!(plot.model = locus_model_open(path, &error)))
         status = fail(&error);
     else if ((status = locus_plot_text_read(&plot.text, plot.model, plot.options->prompt)) < 0) {
         locus_model_file_note(path, plot.text.assumed, plot.options->common.quiet);
@@ -447,6 +450,7 @@ static int run(void *values, int n_operands, char **operands)
     locus_plot_text_free(&plot.text);
     locus_scheme_probe_close(&plot.probe);
     locus_model_free(plot.model);
+    free(plot.name);
     free(path);
     return status;
 }

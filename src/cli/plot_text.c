@@ -27,7 +27,7 @@ static char *write_piece(const char *piece, size_t n_bytes)
         if (byte == '\n')
             locus_buffer_append(&text, "\\n", 2);
         else if (byte < ' ' || byte == 0x7F)
-            locus_buffer_printf(&text, "\\x%02X", byte);
+            locus_buffer_printf(&text, "\\x%02x", byte);
         else
             locus_buffer_append(&text, &byte, 1);
     }
