@@ -100,7 +100,7 @@ def check_pipe(checks: Checks, folder: Path, place: Path, wanted: bytes) -> None
     pipe = place / "pipe"
     os.mkfifo(pipe)
     unread = "nobody reads from this pipe"
-    late = "import sys, time\nwhile True:\n    time.sleep(9)\n    open(sys.argv[1]).close()\n"
+    late = "import sys, time\nwhile True:\n    time.sleep(60)\n    open(sys.argv[1]).close()\n"
     command = [sys.executable, "-c", late, str(pipe)]
     with subprocess.Popen(command) as reader:  # a writer that waits goes on then
         checks.refused("a pipe", unread, lambda: convert(folder, pipe), place)

@@ -69,7 +69,7 @@ draws() {
     shift
     rm -f "$folder"/*.png
     run "$@"
-    done_with 0 && is "$(head -c 4 "$folder"/x*.png | tr -cd PNG | head -c 3)" PNG || return
+    done_with 0 && is "$(head -qc 4 "$folder"/x*.png | tr -cd PNG | head -c 3)" PNG || return
     is "$(grep -c "^locus: note: the picture's font has ASCII only: .* as .xNN\$" "$err") notes" "$n notes"
 }
 named=$folder/位置.gguf tales=$root/models/tales-rope.gguf
