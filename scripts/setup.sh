@@ -45,7 +45,7 @@ find_missing_build() {
     pkg-config --exists libpcre2-8 2>/dev/null || missing+=(libpcre2-dev)
     pkg-config --exists zlib 2>/dev/null || missing+=(zlib1g-dev)
     if has "${CC:-gcc}"; then
-        has_header stb/stb_image_write.h || has_header stb_image_write.h || missing+=(libstb-dev)
+        has_header stb/stb_image.h || has_header stb_image.h || missing+=(libstb-dev)
     else
         missing+=(libstb-dev)
     fi
@@ -86,7 +86,7 @@ name_packages() {
     say "missing (Debian's names): ${missing[*]}"
     say "there is no apt-get here. To build and test:"
     cat >&2 <<'END'
-  Fedora    dnf install gcc make pkgconf-pkg-config pcre2-devel zlib-devel check-devel stb_image_write-devel stb_easy_font-devel
+  Fedora    dnf install gcc make pkgconf-pkg-config pcre2-devel zlib-devel check-devel stb_image-devel
   Arch      pacman -S gcc make pkgconf pcre2 zlib check stb
   Alpine    apk add bash gcc musl-dev linux-headers make pkgconf pcre2-dev zlib-dev check-dev stb
   openSUSE  zypper install gcc make pkgconf-pkg-config pcre2-devel zlib-devel check-devel stb-devel

@@ -175,7 +175,7 @@ START_TEST(too_little_memory_is_an_error)
     for (size_t limit = 0; limit <= MOST && !counts[NOT_LIMITED]; limit += STEP) {
         pid_t child = fork();
         ck_assert_int_ge(child, 0);
-        if (!child) _exit(encode_within(limit, &expected));
+        if (!child) _exit((int)encode_within(limit, &expected));
         int status;
         ck_assert_int_eq(waitpid(child, &status, 0), child);
         ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) < WRONG,
