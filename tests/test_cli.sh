@@ -14,9 +14,9 @@ usage_is_whole() {
     local usage option
     usage=$(sed '/^$/q' "$out")
     grep -qF '[options]' <<<"$usage" && return
-    for option in $(sed -n '/^Options of [a-z]*:/,/^$/ s/^  *\(-[-a-z]*\)\(, [-a-z]*\)\{0,1\} .*/\1/p' "$out"); do
+    while read -r option; do
         grep -qE -e "(^|[^a-z-])$option([^a-z-]|\$)" <<<"$usage" || { echo "usage lacks $option"; return 1; }
-    done
+    done < <(sed -n '/^Options of [a-z]*:/,/^$/ s/^  *\(-[-a-z]*\)\(, [-a-z]*\)\{0,1\} .*/\1/p' "$out")
 }
 
 check "help goes to stdout" succeeds help

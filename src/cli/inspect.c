@@ -397,7 +397,7 @@ static int inspect(void *values, int n_operands, char **operands)
     (void)n_operands, (void)operands;
     struct inspection inspection = {.options = values};
     int status = look(&inspection);
-    if (status < 0)
+    if (status < 0 && inspection.model)
         status = inspection.options->json ? print_json(&inspection) : print_text(&inspection);
     locus_tokenizer_free(inspection.tokenizer);
     locus_model_free(inspection.model);
