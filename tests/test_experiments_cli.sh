@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # locus perplexity and extrapolate as people run them: counts, files, resuming, refusals.
+# shellcheck disable=SC2016 # eval expands them
 set -u
 # shellcheck source=tests/cli_testing.sh
 . "$(dirname "$0")/cli_testing.sh"
