@@ -72,7 +72,8 @@ LOCUS_API void locus_position_set(struct locus_position_spec *spec, const char *
 struct locus_position_env {
     int n_embd, n_layer, n_head, n_head_kv, head_dim;
     int trained_length;  /* tokens of the training texts */
-    int session_length;  /* positions 0 .. session_length-1 may occur */
+    int session_length;  /* positions 0 .. session_length-1 may occur, */
+    int first_position;  /* those before this one as coordinates, or where a policy moves tokens */
     int text_length;     /* tokens of the texts to come, where that is known; else 0 */
     float score_scale;   /* what q.k is multiplied by before bias */
     int block_length;    /* LOCUS_FRAME_BLOCK: a key is less than this past its origin */

@@ -71,12 +71,103 @@ START_TEST(a_wrong_or_short_scheme_is_named_however_long_the_session)
 }
 END_TEST
 
+/* ---- positions far off --------------------------------------------------------------------- */
+
+/* Logits [N, TINY_VOCAB] of the text; coordinates [N] or NULL. */
+static float *run(const locus_model *model, const locus_session_params *params,
+                  const int *coordinates)
+{
+    locus_error error = {0};
+    int32_t tokens[N];
+    float *logits = calloc(N * TINY_VOCAB, sizeof *logits);
+    for (int i = 0; i < N; i++)
+        tokens[i] = tiny_token(i);
+    locus_session *session = locus_session_create(model, params, &error);
+    ck_assert_msg(session != NULL, "%s: %s", params->position, error.message);
+    ck_assert_msg(!locus_session_eval_at(session, tokens, N, coordinates, logits, N, &error), "%s",
+                  error.message);
+    locus_session_free(session);
+    return logits;
+}
+
+static bool same(const float *a, const float *b)
+{
+    return memcmp(a, b, N * TINY_VOCAB * sizeof *a) == 0;
+}
+
+/* The last positions that there are; a table from 0 to them would be of many gigabytes. */
+START_TEST(a_text_far_off_takes_no_more_than_one_at_0)
+{
+    static const char *const specs[] = {"rope",
+                                        "dynamic-ntk:length=row",
+                                        "longrope:length=row",
+                                        "sinusoidal",
+                                        "alibi",
+                                        "kerple",
+                                        "relative",
+                                        "sandwich",
+                                        "t5",
+                                        "transformer-xl"};
+    static const char *const policies[] = {"full", "self-extend:group=4,window=8"};
+    locus_model *model = tiny_model(0, 0);
+    hostile_limit_memory(memory / 4);
+    for (size_t i = 0; i < 2 * sizeof specs / sizeof *specs; i++) {
+        const char *spec = specs[i / 2], *policy = policies[i % 2];
+        const bool moves = strcmp(policy, "full") != 0;
+        if (moves && (strchr(spec, ':') || !strcmp(spec, "sinusoidal"))) continue;
+        locus_session_params params = {
+            .position = spec, .attention = policy, .n_context = N, .n_threads = 1};
+        float *near = run(model, &params, NULL);
+        params.first_position = (INT_MAX - 64 - N) / 4 * 4;
+        float *far = run(model, &params, NULL);
+        const bool relative = i / 2 >= 4 && i / 2 < 9; /* by distance, and by nothing else */
+        ck_assert_msg(!relative || same(near, far), "%s %s", spec, policy);
+        params.first_position += 3; /* positions are rounded otherwise */
+        free(run(model, &params, NULL));
+        free(near);
+        free(far);
+    }
+    locus_model_free(model);
+}
+END_TEST
+
+/* Places before the session's first position have no row in its tables. */
+START_TEST(places_without_a_row_have_the_bits_of_those_with_one)
+{
+    static const char *const specs[] = {
+        "rope",          "rope:pairs=adjacent,scaling=linear,factor=3",
+        "yarn:factor=4", "longrope:length=100",
+        "sinusoidal",    "sinusoidal:width=5,layout=concat"};
+    locus_model *model = tiny_model(0, 0);
+    int coordinates[N];
+    for (int i = 0; i < N; i++)
+        coordinates[i] = (7 * i) % N;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        locus_session_params params = {
+            .position = specs[i], .n_context = N, .n_axes = 1, .n_threads = 1};
+        float *rows = run(model, &params, coordinates);
+        params.first_position = 1000;
+        float *none = run(model, &params, coordinates);
+        params.n_axes = 0;
+        float *straight = run(model, &params, NULL);
+        ck_assert_msg(same(rows, none), "%s", specs[i]);
+        ck_assert_msg(!same(rows, straight), "%s", specs[i]);
+        free(rows);
+        free(none);
+        free(straight);
+    }
+    locus_model_free(model);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("room");
     TCase *tests = tcase_create("room");
     tcase_add_test(tests, what_cannot_be_had_is_refused_before_tables_are_made);
     tcase_add_test(tests, a_wrong_or_short_scheme_is_named_however_long_the_session);
+    tcase_add_test(tests, a_text_far_off_takes_no_more_than_one_at_0);
+    tcase_add_test(tests, places_without_a_row_have_the_bits_of_those_with_one);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

@@ -46,6 +46,7 @@ static enum locus_status open_positions(struct locus_session *session,
     struct locus_positions *positions = &session->positions;
     struct locus_position_env env =
         locus_model_env(session->model, session->first_position + capacity);
+    env.first_position = session->first_position;
     env.kernels = session->kernels->name;
     enum locus_status status = locus_model_check_extras(session->model, params->scheme, error);
     if (status) return status;

@@ -27,12 +27,12 @@ static enum locus_status init_alibi(void **state, const struct locus_position_en
 {
     double divisor = locus_position_number(spec, "factor");
     if (locus_position_int(spec, "scaled") == 1) divisor *= sqrt(env->head_dim);
-    enum locus_status status =
-        locus_distance_create(state, 1, env->n_head, env->session_length, error);
+    const int n = locus_distance_count(env);
+    enum locus_status status = locus_distance_create(state, 1, env->n_head, n, error);
     for (int h = 0; !status && h < env->n_head; h++) {
         double slope = head_slope(h, env->n_head, locus_position_number(spec, "max_bias"));
         float negative = (float)(-slope / divisor);
-        for (int distance = 0; distance < env->session_length; distance++)
+        for (int distance = 0; distance < n; distance++)
             *locus_distance_at(*state, 0, h, distance) = negative * (float)distance;
     }
     return status;

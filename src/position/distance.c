@@ -5,6 +5,13 @@
 
 #include "base/buffer.h"
 
+int locus_distance_count(const struct locus_position_env *env)
+{
+    enum { ROUNDING = 2 };
+    const int more = env->first_position < ROUNDING ? env->first_position : ROUNDING;
+    return env->session_length - env->first_position + more;
+}
+
 enum locus_status locus_distance_create(void **state, int n_layers, int n_head, int n,
                                         locus_error *error)
 {

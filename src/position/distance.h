@@ -17,6 +17,10 @@ struct locus_distance_table {
                     * keys lie */
 };
 
+/* Distances that may occur: as many as the session has tokens, and two more where a policy rounds
+ * positions. */
+int locus_distance_count(const struct locus_position_env *env);
+
 /* A table of zeros into *state, which may serve as a scheme's state as it is. */
 enum locus_status locus_distance_create(void **state, int n_layers, int n_head, int n,
                                         locus_error *error);

@@ -51,7 +51,7 @@ static enum locus_status init_kerple(void **state, const struct locus_position_e
 {
     int n_layers = locus_tensors_by_layer(env, names, 2) ? env->n_layer : 1;
     enum locus_status status =
-        locus_distance_create(state, n_layers, env->n_head, env->session_length, error);
+        locus_distance_create(state, n_layers, env->n_head, locus_distance_count(env), error);
     for (int layer = 0; !status && layer < n_layers; layer++)
         status = fill_layer(*state, layer, env, spec, error);
     return status;

@@ -20,9 +20,10 @@ static enum locus_status init_relative(void **state, const struct locus_position
         locus_tensor_find(&query, table_name, stated >= 0 ? stated + 1 : LOCUS_ANY_ROWS,
                           env->n_head, &learned, &n_rows, error);
     if (status) return status;
-    status = locus_distance_create(state, 1, env->n_head, env->session_length, error);
+    const int n = locus_distance_count(env);
+    status = locus_distance_create(state, 1, env->n_head, n, error);
     for (int h = 0; !status && h < env->n_head; h++)
-        for (int distance = 0; distance < env->session_length; distance++) {
+        for (int distance = 0; distance < n; distance++) {
             int row = distance < n_rows ? distance : n_rows - 1;
             *locus_distance_at(*state, 0, h, distance) =
                 learned[(size_t)row * (size_t)env->n_head + (size_t)h];

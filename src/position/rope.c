@@ -24,11 +24,14 @@
 enum { MAX_AXES = 3 };
 
 struct rope {
-    /* [n_tables, session_length, dim/2] each, times m. The first is for texts up to the trained
-     * length, where that matters. */
+    /* [n_tables, n_rows, dim/2] each, times m, of positions from `first` on. The first table is for
+     * texts up to the trained length, where that matters. */
     float *cosines, *sines;
-    double *thetas; /* dynamic by row: [session_length - trained, dim/2], from n = trained + 1 on */
-    int session_length, trained;
+    double *frequencies; /* [n_tables, dim/2]: for positions that have no row */
+    double m;
+    int first, n_rows;
+    double *thetas; /* dynamic by row: [session's end - past, dim/2], from n = past + 1 on */
+    int past, trained;
     int dim, head_dim;
     int n_axes;                    /* sections of pairs, each turned by its own axis */
     size_t sections[MAX_AXES + 1]; /* pairs at which they begin, and the end */
@@ -159,6 +162,7 @@ static void free_rope(void *state)
     if (!rope) return;
     locus_aligned_free(rope->cosines);
     locus_aligned_free(rope->sines);
+    free(rope->frequencies);
     free(rope->thetas);
     free(rope);
 }
@@ -176,45 +180,63 @@ static void fill_frequencies(const struct rope *rope, const struct locus_rope_sc
     if (!rope->own_ladders) locus_rope_frequencies(scaling, n, theta);
 }
 
-/* Table `index`, for a text of n positions; theta[dim/2] is scratch. The angle is one product in
- * double, whatever the session's length. */
-static void fill_table(struct rope *rope, int index, const struct locus_rope_scaling *scaling,
-                       double n, double *theta)
+/* n pairs at a place. The angle is one product in double, whatever the session's length. */
+static void fill_row(const struct rope *rope, int place, const double *theta, size_t n,
+                     float *cosines, float *sines)
 {
-    double m = locus_rope_magnitude(scaling);
-    size_t at = (size_t)index * (size_t)rope->session_length * half_of(rope);
+    for (size_t k = 0; k < n; k++) {
+        double sine, cosine;
+        locus_sine_cosine(place * theta[k], &sine, &cosine);
+        cosines[k] = (float)(cosine * rope->m);
+        sines[k] = (float)(sine * rope->m);
+    }
+}
+
+/* Table `index`, for a text of n positions. */
+static void fill_table(struct rope *rope, size_t index, const struct locus_rope_scaling *scaling,
+                       double n)
+{
+    const size_t half = half_of(rope);
+    double *theta = rope->frequencies + index * half;
+    size_t at = index * (size_t)rope->n_rows * half;
     fill_frequencies(rope, scaling, n, theta);
-    for (int p = 0; p < rope->session_length; p++)
-        for (size_t k = 0; k < half_of(rope); k++, at++) {
-            double sine, cosine;
-            locus_sine_cosine(p * theta[k], &sine, &cosine);
-            rope->cosines[at] = (float)(cosine * m);
-            rope->sines[at] = (float)(sine * m);
-        }
+    for (int row = 0; row < rope->n_rows; row++, at += half)
+        fill_row(rope, rope->first + row, theta, half, rope->cosines + at, rope->sines + at);
+}
+
+/* Rows that the tables have: positions past them are worked out as they come, which costs little
+ * once a row, but much where keys are rotated for each query. */
+static int count_rows(const struct rope *rope, int n)
+{
+    const int most = rope->by_row ? 1 << 20 : 1 << 16;
+    return n < most ? n : most;
 }
 
 /* `n` is the text's length where it is one for all rows. */
 static enum locus_status make_tables(struct rope *rope, const struct locus_rope_scaling *scaling,
-                                     double n, locus_error *error)
+                                     const struct locus_position_env *env, double n,
+                                     locus_error *error)
 {
     size_t half = half_of(rope), n_tables = rope->by_row && !rope->dynamic ? 2 : 1, n_past = 0;
-    if (rope->by_row && rope->dynamic && rope->session_length > rope->trained)
-        n_past = (size_t)(rope->session_length - rope->trained);
-    size_t n_rows = n_tables * (size_t)rope->session_length, row_bytes = half * sizeof(float);
-    double *theta = calloc(half, sizeof *theta);
+    rope->m = locus_rope_magnitude(scaling);
+    rope->first = env->first_position;
+    rope->n_rows = count_rows(rope, env->session_length - env->first_position);
+    rope->past = rope->first > rope->trained ? rope->first : rope->trained;
+    if (rope->by_row && rope->dynamic && env->session_length > rope->past)
+        n_past = (size_t)(env->session_length - rope->past);
+    size_t n_rows = n_tables * (size_t)rope->n_rows, row_bytes = half * sizeof(float);
     rope->cosines = locus_aligned_zalloc(n_rows, row_bytes);
     rope->sines = locus_aligned_zalloc(n_rows, row_bytes);
-    rope->thetas = calloc(n_past ? n_past : 1, half * sizeof *theta);
-    if (!theta || !rope->cosines || !rope->sines || !rope->thetas) {
-        free(theta);
-        return locus_fail_memory(error, 2 * n_rows * row_bytes + n_past * half * sizeof *theta);
-    }
-    fill_table(rope, 0, scaling, rope->by_row ? rope->trained : n, theta);
-    if (n_tables == 2) fill_table(rope, 1, scaling, rope->trained + 1.0, theta);
+    rope->frequencies = calloc(n_tables, half * sizeof *rope->frequencies);
+    rope->thetas = calloc(n_past ? n_past : 1, half * sizeof *rope->thetas);
+    if (!rope->cosines || !rope->sines || !rope->frequencies || !rope->thetas)
+        return locus_fail_memory(error,
+                                 2 * n_rows * row_bytes + n_past * half * sizeof *rope->thetas);
+    fill_table(rope, 0, scaling, rope->by_row ? rope->trained : n);
+    if (n_tables == 2) fill_table(rope, 1, scaling, rope->trained + 1.0);
     for (size_t past = 0; past < n_past; past++)
-        fill_frequencies(rope, scaling, (double)rope->trained + 1 + (double)past,
+        fill_frequencies(rope, scaling, (double)rope->past + 1 + (double)past,
                          rope->thetas + past * half);
-    free(theta);
     return LOCUS_OK;
 }
 
@@ -256,7 +278,6 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
     if (!rope) return locus_fail_memory(error, sizeof *rope);
     *state = rope;
     *rope = (struct rope){
-        .session_length = env->session_length,
         .trained = locus_position_int(spec, "trained"),
         .dim = scaling.dim,
         .head_dim = env->head_dim,
@@ -266,7 +287,7 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
         .own_ladders = locus_position_int(spec, "ladder") == 1,
     };
     if ((status = find_sections(rope, &scaling, spec, error))) return status;
-    return make_tables(rope, &scaling, length, error);
+    return make_tables(rope, &scaling, env, length, error);
 }
 
 static enum locus_frame frame(const void *state)
@@ -312,13 +333,39 @@ static void turn_heads(const struct rope *rope, float *rows, int n_heads, const 
 static void turn_past(const struct rope *rope, float *rows, int n_heads, int position, int n,
                       size_t first, size_t end)
 {
-    const double *theta = rope->thetas + (size_t)(n - rope->trained - 1) * half_of(rope);
+    const double *theta = rope->thetas + (size_t)(n - rope->past - 1) * half_of(rope);
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
     for (; first < end; first += LOCUS_ANGLES) {
         size_t left = end - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
         locus_sine_cosine_row(position, theta + first, (int)count, sines, cosines);
         turn_heads(rope, rows, n_heads, cosines, sines, first, count);
     }
+}
+
+/* Pairs [first, end) to a place that the tables have no row for. */
+static void turn_beyond(const struct rope *rope, float *rows, int n_heads, int place,
+                        const double *theta, size_t first, size_t end)
+{
+    float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
+    for (; first < end; first += LOCUS_ANGLES) {
+        size_t left = end - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
+        fill_row(rope, place, theta + first, count, cosines, sines);
+        turn_heads(rope, rows, n_heads, cosines, sines, first, count);
+    }
+}
+
+/* Pairs [first, end) to a place, by one of the tables. */
+static void turn_by_table(const struct rope *rope, float *rows, int n_heads, int place,
+                          size_t table, size_t first, size_t end)
+{
+    const int row = place - rope->first;
+    if (row < 0 || row >= rope->n_rows) {
+        turn_beyond(rope, rows, n_heads, place, rope->frequencies + table * half_of(rope), first,
+                    end);
+        return;
+    }
+    const size_t at = (table * (size_t)rope->n_rows + (size_t)row) * half_of(rope) + first;
+    turn_heads(rope, rows, n_heads, rope->cosines + at, rope->sines + at, first, end - first);
 }
 
 static void rotate(const void *state, const struct locus_rotate_op *op)
@@ -335,14 +382,10 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
             const int place = op->coordinates ? op->coordinates[i * op->n_axes + s] : position;
             const size_t first = op->coordinates ? rope->sections[s] : 0;
             const size_t end = op->coordinates ? rope->sections[s + 1] : half_of(rope);
-            size_t at = (size_t)place * half_of(rope) + first;
-            if (past && rope->dynamic) {
+            if (past && rope->dynamic)
                 turn_past(rope, rows, op->n_heads, place, length, first, end);
-                continue;
-            }
-            if (past) at += (size_t)rope->session_length * half_of(rope);
-            turn_heads(rope, rows, op->n_heads, rope->cosines + at, rope->sines + at, first,
-                       end - first);
+            else
+                turn_by_table(rope, rows, op->n_heads, place, past, first, end);
         }
     }
 }

@@ -31,14 +31,14 @@ static enum locus_status init_sandwich(void **state, const struct locus_position
     if (dim % 2 != 0)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position sandwich: dim is %d; expected an even number", dim);
-    enum locus_status status =
-        locus_distance_create(state, 1, env->n_head, env->session_length, error);
+    const int n = locus_distance_count(env);
+    enum locus_status status = locus_distance_create(state, 1, env->n_head, n, error);
     if (status) return status;
     double *theta = calloc((size_t)dim / 2, sizeof *theta);
     if (!theta) return locus_fail_memory(error, (size_t)dim / 2 * sizeof *theta);
     for (int k = 0; k < dim / 2; k++)
         theta[k] = locus_power(locus_position_number(spec, "base"), -2.0 * (first + k) / dim);
-    for (int distance = 0; distance < env->session_length; distance++) {
+    for (int distance = 0; distance < n; distance++) {
         double sum = inner_product(theta, dim / 2, distance);
         for (int h = 0; h < env->n_head; h++)
             *locus_distance_at(*state, 0, h, distance) =

@@ -13,16 +13,23 @@
 #include "position/angle.h"
 #include "position/registry.h"
 
-struct sinusoidal {
-    float *table; /* [session_length, n_embd] */
-    int n_embd;
-};
-
-/* How a table of `width` columns is filled. */
+/* How a table of some columns is filled. */
 struct layout {
     bool concat, fairseq;
     double base, offset, factor;
+    int width; /* of the grid; 0: none */
 };
+
+struct sinusoidal {
+    struct layout layout;
+    double *theta; /* [n_embd / 2 + 2]: of both parts of the columns */
+    float *table;  /* [n_rows, n_embd]: positions from `first` on */
+    float *row;    /* [n_embd]: of one that has no row there, worked out as it comes */
+    int first, n_rows;
+    int n_embd;
+};
+
+enum { MOST_ROWS = 1 << 16 };
 
 /* theta[(width + 1) / 2]: the frequency of each pair of columns. */
 static void fill_frequencies(const struct layout *layout, int width, double *theta)
@@ -50,26 +57,43 @@ static void fill_row(const struct layout *layout, int width, const double *theta
     }
 }
 
-/* The columns' first part [first] encodes the grid's row, the second its column; without a grid all
- * columns are one table. */
-static void fill_table(struct sinusoidal *sinusoidal, const struct layout *layout, int n, int width,
-                       double *theta)
+/* The columns' first part encodes the grid's row, the second its column; without a grid all columns
+ * are one part. */
+static int first_part(const struct sinusoidal *sinusoidal)
 {
-    int n_embd = sinusoidal->n_embd, first = width > 0 ? n_embd / 2 : n_embd;
-    double *theta_column = theta + (first + 1) / 2;
-    fill_frequencies(layout, first, theta);
-    if (width > 0) fill_frequencies(layout, n_embd - first, theta_column);
-    for (int p = 0; p < n; p++) {
-        float *row = sinusoidal->table + (size_t)p * (size_t)n_embd;
-        fill_row(layout, first, theta, width > 0 ? p / width : p, row);
-        if (width > 0) fill_row(layout, n_embd - first, theta_column, p % width, row + first);
-    }
+    return sinusoidal->layout.width > 0 ? sinusoidal->n_embd / 2 : sinusoidal->n_embd;
+}
+
+static void fill_position(const struct sinusoidal *sinusoidal, int p, float *row)
+{
+    const struct layout *layout = &sinusoidal->layout;
+    const int first = first_part(sinusoidal), width = layout->width;
+    const double *theta = sinusoidal->theta;
+    fill_row(layout, first, theta, width > 0 ? p / width : p, row);
+    if (width > 0)
+        fill_row(layout, sinusoidal->n_embd - first, theta + (first + 1) / 2, p % width,
+                 row + first);
+}
+
+static void fill_table(struct sinusoidal *sinusoidal)
+{
+    const struct layout *layout = &sinusoidal->layout;
+    const int n_embd = sinusoidal->n_embd, first = first_part(sinusoidal);
+    fill_frequencies(layout, first, sinusoidal->theta);
+    if (layout->width > 0)
+        fill_frequencies(layout, n_embd - first, sinusoidal->theta + (first + 1) / 2);
+    for (int row = 0; row < sinusoidal->n_rows; row++)
+        fill_position(sinusoidal, sinusoidal->first + row,
+                      sinusoidal->table + (size_t)row * (size_t)n_embd);
 }
 
 static void free_sinusoidal(void *state)
 {
     struct sinusoidal *sinusoidal = state;
-    if (sinusoidal) locus_aligned_free(sinusoidal->table);
+    if (!sinusoidal) return;
+    locus_aligned_free(sinusoidal->table);
+    free(sinusoidal->row);
+    free(sinusoidal->theta);
     free(sinusoidal);
 }
 
@@ -82,26 +106,41 @@ static enum locus_status init_sinusoidal(void **state, const struct locus_positi
         .base = locus_position_number(spec, "base"),
         .offset = locus_position_number(spec, "offset"),
         .factor = locus_position_number(spec, "factor"),
+        .width = locus_position_int(spec, "width"),
     };
-    int width = locus_position_int(spec, "width");
-    int table_width = width > 0 ? env->n_embd / 2 : env->n_embd;
+    int table_width = layout.width > 0 ? env->n_embd / 2 : env->n_embd;
     int least = layout.fairseq ? 4 : 1;
     if (table_width < least)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position sinusoidal: the encoding is %d wide%s; expected %d or more%s",
-                          table_width, width > 0 ? " (half the model's, for the grid)" : "", least,
-                          layout.fairseq ? " for denominator=fairseq" : "");
+                          table_width, layout.width > 0 ? " (half the model's, for the grid)" : "",
+                          least, layout.fairseq ? " for denominator=fairseq" : "");
     struct sinusoidal *sinusoidal = calloc(1, sizeof *sinusoidal);
     if (!sinusoidal) return locus_fail_memory(error, sizeof *sinusoidal);
     *state = sinusoidal;
-    size_t row_bytes = (size_t)env->n_embd * sizeof(float);
-    sinusoidal->n_embd = env->n_embd;
-    sinusoidal->table = locus_aligned_zalloc((size_t)env->session_length, row_bytes);
-    double *theta = calloc((size_t)env->n_embd / 2 + 2, sizeof *theta);
-    bool failed = !sinusoidal->table || !theta;
-    if (!failed) fill_table(sinusoidal, &layout, env->session_length, width, theta);
-    free(theta);
-    return failed ? locus_fail_memory(error, (size_t)env->session_length * row_bytes) : LOCUS_OK;
+    const size_t n_embd = (size_t)env->n_embd, row_bytes = n_embd * sizeof(float);
+    const int n = env->session_length - env->first_position;
+    *sinusoidal = (struct sinusoidal){.layout = layout,
+                                      .first = env->first_position,
+                                      .n_rows = n < MOST_ROWS ? n : MOST_ROWS,
+                                      .n_embd = env->n_embd};
+    sinusoidal->table = locus_aligned_zalloc((size_t)sinusoidal->n_rows, row_bytes);
+    sinusoidal->row = malloc(row_bytes);
+    sinusoidal->theta = calloc(n_embd / 2 + 2, sizeof *sinusoidal->theta);
+    if (!sinusoidal->table || !sinusoidal->row || !sinusoidal->theta)
+        return locus_fail_memory(error, (size_t)sinusoidal->n_rows * row_bytes);
+    fill_table(sinusoidal);
+    return LOCUS_OK;
+}
+
+/* Scratch may be written to: one thread at a time embeds. */
+static const float *row_of(const struct sinusoidal *sinusoidal, int place)
+{
+    const int row = place - sinusoidal->first;
+    if (row >= 0 && row < sinusoidal->n_rows)
+        return sinusoidal->table + (size_t)row * (size_t)sinusoidal->n_embd;
+    fill_position(sinusoidal, place, sinusoidal->row);
+    return sinusoidal->row;
 }
 
 static void embed(const void *state, const struct locus_embed_op *op)
@@ -110,7 +149,7 @@ static void embed(const void *state, const struct locus_embed_op *op)
     size_t n_embd = (size_t)sinusoidal->n_embd;
     for (int i = 0; i < op->n; i++) {
         const int place = op->coordinates ? op->coordinates[i] : op->first_position + i;
-        const float *row = sinusoidal->table + (size_t)place * n_embd;
+        const float *row = row_of(sinusoidal, place);
         float *x = op->x + (size_t)i * n_embd;
         for (size_t c = 0; c < n_embd; c++)
             x[c] += row[c];

@@ -34,8 +34,9 @@ static enum locus_status init_t5(void **state, const struct locus_position_env *
                           max_distance, buckets / 2);
     enum locus_status status = locus_tensor_find(&query, "position_bias.weight", buckets,
                                                  env->n_head, &learned, NULL, error);
-    if (!status) status = locus_distance_create(state, 1, env->n_head, env->session_length, error);
-    for (int distance = 0; !status && distance < env->session_length; distance++) {
+    const int n = locus_distance_count(env);
+    if (!status) status = locus_distance_create(state, 1, env->n_head, n, error);
+    for (int distance = 0; !status && distance < n; distance++) {
         const float *row =
             learned + (size_t)bucket_of(distance, buckets, max_distance) * (size_t)env->n_head;
         for (int h = 0; h < env->n_head; h++)

@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "kernels/kernels.h"
 #include "position/angle.h"
+#include "position/distance.h"
 #include "position/lanes.h"
 #include "position/registry.h"
 #include "position/tensors.h"
@@ -151,7 +152,7 @@ static enum locus_status init_xl(void **state, const struct locus_position_env *
     xl->n_layer = env->n_layer;
     xl->n_head = env->n_head;
     xl->head_dim = env->head_dim;
-    xl->n = (env->session_length - 1) / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL + LOCUS_KEY_PANEL;
+    xl->n = (locus_distance_count(env) - 1) / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL + LOCUS_KEY_PANEL;
     xl->scale = env->score_scale;
     enum locus_status status = locus_kernels_init(&xl->kernels, env->kernels, error);
     return status ? status : make_layers(xl, env, spec, error);
