@@ -87,7 +87,9 @@ LOCUS_API const char *locus_version(void);
 
 /* ---- model -------------------------------------------------------------------------------- */
 
-/* Opens a GGUF checkpoint. The whole file is checked before any of it is used. */
+/* Opens a GGUF checkpoint. The whole file is checked before any of it is used. It is mapped: it
+ * must not be written over or cut short during this call (a page that is gone ends the process:
+ * SIGBUS). Later it is read only where results are no numbers, to find the weight at fault. */
 LOCUS_API locus_model *locus_model_open(const char *path, locus_error *error);
 LOCUS_API void locus_model_free(locus_model *model);
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hostile.h"
 #include "locus.h"
@@ -252,6 +253,51 @@ START_TEST(quantised_weights_stay_near_the_floats_they_are)
 }
 END_TEST
 
+/* Whoever writes over a file in place doesn't end the processes that have it open as a model. */
+START_TEST(an_open_model_needs_its_file_no_more)
+{
+    enum { N = 3 };
+    size_t n_bytes;
+    char *bytes = testing_read(testing_golden("perplexity.gguf"), &n_bytes);
+    const char *path = testing_temporary("cut.gguf");
+    testing_write(path, bytes, n_bytes);
+    free(bytes);
+    locus_error error = {0};
+    locus_model *model = locus_model_open(path, &error);
+    ck_assert_msg(model != NULL, "%s", error.message);
+    struct testing_model whole = testing_open(testing_golden("perplexity.gguf"));
+    ck_assert_int_eq(truncate(path, 0), 0);
+    locus_tokenizer *tokenizer = locus_tokenizer_create(model, &error);
+    ck_assert_msg(tokenizer != NULL, "%s", error.message);
+    const locus_model_info info = locus_model_info_get(model),
+                           other = locus_model_info_get(whole.model);
+    ck_assert_str_eq(info.name, other.name);
+    ck_assert_str_eq(info.position, other.position);
+    const size_t row_bytes = (size_t)info.n_vocab * sizeof(float);
+    float *rows = malloc(2 * N * row_bytes), *wanted = rows + N * info.n_vocab;
+    const int32_t tokens[N] = {1, 5, 2};
+    locus_session *session = locus_session_create(model, NULL, &error);
+    ck_assert_msg(session != NULL, "%s", error.message);
+    ck_assert_int_eq(locus_session_eval(session, tokens, N, rows, N, NULL), LOCUS_OK);
+    locus_session_free(session);
+    session = locus_session_create(whole.model, NULL, NULL);
+    ck_assert_int_eq(locus_session_eval(session, tokens, N, wanted, N, NULL), LOCUS_OK);
+    ck_assert_int_eq(memcmp(rows, wanted, N * row_bytes), 0);
+    for (int32_t token = 0; token < info.n_tokens; token++) {
+        size_t n, n_wanted;
+        const char *piece = locus_token_piece(tokenizer, -1, token, LOCUS_TEXT_SPECIAL, &n);
+        const char *right =
+            locus_token_piece(whole.tokenizer, -1, token, LOCUS_TEXT_SPECIAL, &n_wanted);
+        ck_assert(n == n_wanted && !memcmp(piece, right, n));
+    }
+    free(rows);
+    locus_session_free(session);
+    locus_tokenizer_free(tokenizer);
+    locus_model_free(model);
+    testing_close(&whole);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("model");
@@ -263,6 +309,7 @@ int main(void)
     tcase_add_test(tests, fused_projections_give_the_bits_of_separate_ones);
     tcase_add_test(tests, tied_head_gives_the_bits_of_a_copy);
     tcase_add_test(tests, halves_give_the_bits_of_the_floats_they_are);
+    tcase_add_test(tests, an_open_model_needs_its_file_no_more);
     tcase_add_test(tests, quantised_weights_stay_near_the_floats_they_are);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

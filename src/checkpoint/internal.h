@@ -43,7 +43,7 @@ struct locus_quoted locus_name_quote(const char *name);
 struct locus_entry {
     char *key;
     enum locus_value_type type;
-    const unsigned char *value; /* as encoded in the file, after the type */
+    const unsigned char *value; /* as encoded in the file, after the type: in the copy, once read */
     size_t n_bytes;
 };
 
@@ -57,6 +57,7 @@ struct locus_checkpoint {
     struct locus_mapped_file file;
     int version;
     struct locus_entry *entries;
+    unsigned char *values; /* a copy of all entries */
     struct locus_name *entry_names;
     size_t n_entries, entry_capacity;
     struct locus_tensor_record *tensors;

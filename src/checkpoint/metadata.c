@@ -1,4 +1,6 @@
-/* Metadata: the keys' values, walked once to check every length, then read where they lie. */
+/* Metadata: the keys' values, walked once to check every length, then copied: a tokenizer reads
+ * them long after the file was opened, when it may be cut short or written over.
+ */
 #include <stdlib.h>
 
 #include "checkpoint/internal.h"
@@ -83,9 +85,28 @@ static bool read_entry(struct locus_checkpoint *checkpoint, struct locus_cursor 
     return true;
 }
 
+/* Takes the entries' values, which lie from `start` to the cursor, out of the file. */
+static bool keep_values(struct locus_checkpoint *checkpoint, const struct locus_cursor *cursor,
+                        size_t start)
+{
+    const size_t n_bytes = cursor->at - start;
+    checkpoint->values = malloc(n_bytes);
+    if (!checkpoint->values) {
+        locus_fail_memory(cursor->error, n_bytes);
+        return false;
+    }
+    memcpy(checkpoint->values, cursor->bytes + start, n_bytes);
+    for (size_t i = 0; i < checkpoint->n_entries; i++) {
+        const size_t offset = (size_t)(checkpoint->entries[i].value - cursor->bytes) - start;
+        checkpoint->entries[i].value = checkpoint->values + offset;
+    }
+    return true;
+}
+
 bool locus_metadata_read(struct locus_checkpoint *checkpoint, struct locus_cursor *cursor,
                          uint64_t n_entries)
 {
+    const size_t start = cursor->at;
     cursor->section = "key";
     cursor->count = (size_t)n_entries;
     for (uint64_t i = 0; i < n_entries; i++) {
@@ -95,6 +116,7 @@ bool locus_metadata_read(struct locus_checkpoint *checkpoint, struct locus_curso
     }
     cursor->name = NULL;
     if (!n_entries) return true;
+    if (!keep_values(checkpoint, cursor, start)) return false;
     checkpoint->entry_names = malloc((size_t)n_entries * sizeof *checkpoint->entry_names);
     if (!checkpoint->entry_names) {
         locus_fail_memory(cursor->error, (size_t)n_entries * sizeof *checkpoint->entry_names);
@@ -112,6 +134,7 @@ void locus_metadata_free(struct locus_checkpoint *checkpoint)
     for (size_t i = 0; i < checkpoint->n_entries; i++)
         free(checkpoint->entries[i].key);
     free(checkpoint->entries);
+    free(checkpoint->values);
     free(checkpoint->entry_names);
 }
 
