@@ -107,7 +107,8 @@ START_TEST(a_text_far_off_takes_no_more_than_one_at_0)
                                         "relative",
                                         "sandwich",
                                         "t5",
-                                        "transformer-xl"};
+                                        "transformer-xl",
+                                        "xpos"};
     static const char *const policies[] = {"full", "self-extend:group=4,window=8"};
     locus_model *model = tiny_model(0, 0);
     hostile_limit_memory(memory / 4);

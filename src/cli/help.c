@@ -48,13 +48,12 @@ int locus_help_overview(void)
     locus_buffer_printf(&out, "\nOptions of every command:\n");
     locus_options_describe(locus_common_options, NULL, &out);
     locus_buffer_printf(
-        &out,
-        "\nAn option may be cut short as long as only one can be meant. Results "
-        "go to stdout, all talk to stderr. A model's\nfile must stay as it is while it is read: "
-        "the system ends a command whose file is cut short (SIGBUS).\nExit status: 0 done, 1 it "
-        "failed, 2 "
-        "wrong usage, 130 interrupted (by signal N: 128 + N).\n\n"
-        "Try: locus generate -p \"Once upon a time\"\n");
+        &out, "\nAn option may be cut short as long as only one can be meant. Results "
+              "go to stdout, all talk to stderr.\nA model's file must stay as it is while "
+              "it is read: one that is cut short ends the command (SIGBUS).\nExit status: "
+              "0 done, 1 it failed, 2 wrong usage, 130 interrupted (by signal N: 128 + "
+              "N).\n\n"
+              "Try: locus generate -p \"Once upon a time\"\n");
     return locus_stdout_finish(&out);
 }
 

@@ -15,15 +15,17 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "position/angle.h"
+#include "position/distance.h"
 #include "position/registry.h"
 
 enum { MOST_GROWTH = 1024 /* of a key within a block: what a half float bears */ };
 
 struct xpos {
-    float *cosines, *sines; /* [session_length, dim/2] each */
-    float *query_scales;    /* [session_length, dim/2]: zeta^(n/scale_base), n from the origin */
+    float *cosines, *sines; /* [n_rows, dim/2] each, of positions from `first` on */
+    double *thetas;         /* [dim/2] */
+    float *query_scales;    /* [n_distances, dim/2]: zeta^(n/scale_base), n from the origin */
     float *key_scales;      /* [block_length, dim/2]: zeta^(-n/scale_base) */
-    int block_length;
+    int first, n_rows, n_distances, block_length;
     size_t half, head_dim;
     bool adjacent;
 };
@@ -34,22 +36,31 @@ static void free_xpos(void *state)
     if (!xpos) return;
     locus_aligned_free(xpos->cosines);
     locus_aligned_free(xpos->sines);
+    free(xpos->thetas);
     locus_aligned_free(xpos->query_scales);
     locus_aligned_free(xpos->key_scales);
     free(xpos);
 }
 
-/* One pair's column of every table. */
-static void fill_pair(struct xpos *xpos, size_t k, int n, double theta, double zeta,
-                      double scale_base)
+static void fill_angle(int place, double theta, float *cosine_at, float *sine_at)
 {
-    for (int p = 0; p < n; p++) {
-        size_t at = (size_t)p * xpos->half + k;
-        double sine, cosine, scale = locus_power(zeta, p / scale_base);
-        locus_sine_cosine(p * theta, &sine, &cosine);
-        xpos->cosines[at] = (float)cosine;
-        xpos->sines[at] = (float)sine;
-        xpos->query_scales[at] = scale > 1e-37 ? (float)scale : 0; /* subnormals are slow */
+    double sine, cosine;
+    locus_sine_cosine(place * theta, &sine, &cosine);
+    *cosine_at = (float)cosine;
+    *sine_at = (float)sine;
+}
+
+/* One pair's column of every table. */
+static void fill_pair(struct xpos *xpos, size_t k, double zeta, double scale_base)
+{
+    for (int row = 0; row < xpos->n_rows; row++) {
+        const size_t at = (size_t)row * xpos->half + k;
+        fill_angle(xpos->first + row, xpos->thetas[k], xpos->cosines + at, xpos->sines + at);
+    }
+    for (int p = 0; p < xpos->n_distances; p++) {
+        const double scale = locus_power(zeta, p / scale_base);
+        xpos->query_scales[(size_t)p * xpos->half + k] =
+            scale > 1e-37 ? (float)scale : 0; /* subnormals are slow */
     }
     for (int p = 0; p < xpos->block_length; p++)
         xpos->key_scales[(size_t)p * xpos->half + k] = (float)locus_power(zeta, -p / scale_base);
@@ -87,31 +98,52 @@ static enum locus_status init_xpos(void **state, const struct locus_position_env
     xpos->head_dim = (size_t)env->head_dim;
     xpos->adjacent = locus_position_int(spec, "pairs") == 1;
     xpos->block_length = env->block_length;
-    size_t n = (size_t)env->session_length, n_block = (size_t)env->block_length;
+    xpos->first = env->first_position;
+    xpos->n_rows = env->session_length - env->first_position;
+    xpos->n_distances = locus_distance_count(env);
+    size_t n = (size_t)xpos->n_distances, n_block = (size_t)env->block_length;
     size_t row_bytes = xpos->half * sizeof(float);
-    xpos->cosines = locus_aligned_zalloc(n, row_bytes);
-    xpos->sines = locus_aligned_zalloc(n, row_bytes);
+    xpos->thetas = calloc(xpos->half, sizeof *xpos->thetas);
+    xpos->cosines = locus_aligned_zalloc((size_t)xpos->n_rows, row_bytes);
+    xpos->sines = locus_aligned_zalloc((size_t)xpos->n_rows, row_bytes);
     xpos->query_scales = locus_aligned_zalloc(n, row_bytes);
     xpos->key_scales = locus_aligned_zalloc(n_block, row_bytes);
-    if (!xpos->cosines || !xpos->sines || !xpos->query_scales || !xpos->key_scales)
+    if (!xpos->thetas || !xpos->cosines || !xpos->sines || !xpos->query_scales || !xpos->key_scales)
         return locus_fail_memory(error, (3 * n + n_block) * row_bytes);
-    for (size_t k = 0; k < xpos->half; k++)
-        fill_pair(xpos, k, env->session_length,
-                  locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / dim),
-                  (2.0 * (double)k / dim + gamma) / (1 + gamma), scale_base);
+    for (size_t k = 0; k < xpos->half; k++) {
+        xpos->thetas[k] = locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / dim);
+        fill_pair(xpos, k, (2.0 * (double)k / dim + gamma) / (1 + gamma), scale_base);
+    }
     return LOCUS_OK;
 }
 
-/* x0[half] and x1[half], `step` apart, are the pairs' members. */
-static void turn(const struct xpos *xpos, float *x0, float *x1, size_t step, size_t position,
+/* Turns n pairs from `first` on, in each of n_heads heads; cosines, sines and scales are theirs. */
+static void turn(const struct xpos *xpos, float *rows, int n_heads, size_t first, size_t n,
+                 const float *restrict cosines, const float *restrict sines,
                  const float *restrict scales)
 {
-    const float *restrict cosines = xpos->cosines + position * xpos->half;
-    const float *restrict sines = xpos->sines + position * xpos->half;
-    for (size_t k = 0; k < xpos->half; k++) {
-        float a = x0[k * step], b = x1[k * step];
-        x0[k * step] = (a * cosines[k] - b * sines[k]) * scales[k];
-        x1[k * step] = (a * sines[k] + b * cosines[k]) * scales[k];
+    const size_t step = xpos->adjacent ? 2 : 1;
+    for (int h = 0; h < n_heads; h++, rows += xpos->head_dim) {
+        float *x0 = rows + step * first; /* the pairs' members */
+        float *x1 = xpos->adjacent ? x0 + 1 : x0 + xpos->half;
+        for (size_t k = 0; k < n; k++) {
+            float a = x0[k * step], b = x1[k * step];
+            x0[k * step] = (a * cosines[k] - b * sines[k]) * scales[k];
+            x1[k * step] = (a * sines[k] + b * cosines[k]) * scales[k];
+        }
+    }
+}
+
+/* The same at a place that the tables have no row for. */
+static void turn_beyond(const struct xpos *xpos, float *rows, int n_heads, int place,
+                        const float *scales)
+{
+    float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
+    for (size_t first = 0; first < xpos->half; first += LOCUS_ANGLES) {
+        const size_t left = xpos->half - first, n = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
+        for (size_t k = 0; k < n; k++)
+            fill_angle(place, xpos->thetas[first + k], cosines + k, sines + k);
+        turn(xpos, rows, n_heads, first, n, cosines, sines, scales + first);
     }
 }
 
@@ -120,13 +152,16 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
     const struct xpos *xpos = state;
     const float *scales = op->which == LOCUS_KEY ? xpos->key_scales : xpos->query_scales;
     float *rows = op->rows;
-    for (int i = 0; i < op->n; i++) {
+    for (int i = 0; i < op->n; i++, rows += (size_t)op->n_heads * xpos->head_dim) {
         /* A query before the block sees none of it: its product is not used. */
-        const int past = op->positions[i] - op->origin;
-        const size_t position = (size_t)op->positions[i], from_origin = past > 0 ? (size_t)past : 0;
-        for (int h = 0; h < op->n_heads; h++, rows += xpos->head_dim)
-            turn(xpos, rows, xpos->adjacent ? rows + 1 : rows + xpos->half, xpos->adjacent ? 2 : 1,
-                 position, scales + from_origin * xpos->half);
+        const int past = op->positions[i] - op->origin, row = op->positions[i] - xpos->first;
+        const float *scale = scales + (past > 0 ? (size_t)past : 0) * xpos->half;
+        const size_t at = (size_t)row * xpos->half;
+        if (row >= 0 && row < xpos->n_rows)
+            turn(xpos, rows, op->n_heads, 0, xpos->half, xpos->cosines + at, xpos->sines + at,
+                 scale);
+        else
+            turn_beyond(xpos, rows, op->n_heads, op->positions[i], scale);
     }
 }
 
