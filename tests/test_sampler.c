@@ -452,19 +452,14 @@ START_TEST(odd_logits_and_nothing_to_draw_are_errors)
 {
     locus_sampler_params params = locus_sampler_defaults();
     locus_sampler *sampler = create(&params);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 12; i++) {
         float logits[] = {0, 1, 2, 3, 4, 5};
         locus_error error = {0};
-        logits[i] = NAN;
-        ck_assert_int_eq(locus_sampler_next(sampler, logits, &error), -1);
-        ck_assert_int_eq(error.status, LOCUS_ERROR_NUMERIC);
-        ck_assert_ptr_nonnull(strstr(error.message, "NaN"));
+        logits[i / 2] = i % 2 ? INFINITY : NAN;
         ck_assert_int_eq(locus_sampler_next(sampler, logits, NULL), -1);
-        logits[i] = INFINITY;
-        error = (locus_error){0};
         ck_assert_int_eq(locus_sampler_next(sampler, logits, &error), -1);
         ck_assert_int_eq(error.status, LOCUS_ERROR_NUMERIC);
-        ck_assert_ptr_nonnull(strstr(error.message, "+inf"));
+        ck_assert_ptr_nonnull(strstr(error.message, i % 2 ? "+inf" : "NaN"));
     }
     const float nothing[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, 1};
     locus_error error = {0};
