@@ -200,6 +200,8 @@ def check_signals(checks: Checks, place: Path) -> None:
     old = place / "old"
     code = (
         "import os, signal, sys; from pathlib import Path; from output import open_output, run\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's & ignores it
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # as nohup does this one
         "def main():\n"
         "    with open_output(Path(sys.argv[1])) as file:\n"
         "        file.write(b'half'); file.flush()\n"
