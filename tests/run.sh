@@ -4,8 +4,8 @@
 #
 # A program reports by Check's line ("NN%: Checks: X, Failures: Y, Errors: Z"), or by its exit status
 # alone, which then counts as one check. Lines "skipped: ..." are counted apart, each instead of a
-# check; with LOCUS_TEST_NO_SKIP=1 they are failures, but for what this CPU can't run. Prints
-# "N passed, N failed" last; exits 0 if something ran and nothing failed.
+# check; with LOCUS_TEST_NO_SKIP=1 they are failures, but for what this CPU can't run or
+# this user may not do. Prints "N passed, N failed" last; exits 0 if something ran and nothing failed.
 set -u
 
 build=$(cd "$1" && pwd) || exit 1
@@ -59,7 +59,7 @@ for program in "$@"; do
         /^[0-9]+%: Checks: [0-9]+, Failures: [0-9]+, Errors: [0-9]+/ {
             split($0, n, /[^0-9]+/); checks += n[2]; bad += n[3] + n[4]; reported = 1
         }
-        /^skipped: / { skips++; missing += !/\(not on this CPU\)$/ }
+        /^skipped: / { skips++; missing += !/\(not (on this CPU|permitted here)\)$/ }
         END { print reported ? checks : -1, bad + 0, skips + 0, missing + 0 }' "$output")
     [ "$checks" -ge 0 ] || checks=1
     # Dying, or failing without saying in what, is one failure more.

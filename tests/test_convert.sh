@@ -18,7 +18,7 @@ cases() {
 }
 cases convert "$folder/cases" ${LOCUS_TEST_DATA:+"$LOCUS_TEST_DATA"}
 check "the cases of the converters" done_with 0
-cases tokenizer "$folder/tokenizers" "$locus"
+cases tokenizer "$folder/tokenizers"
 check "the cases of the tokenizers" done_with 0
 cases output "$folder/outputs"
 check "the cases of what is written" done_with 0

@@ -87,6 +87,31 @@ START_TEST(default_over_the_checkpoints_value_is_printed)
 }
 END_TEST
 
+/* What the checkpoint's scaling had and another has no use for isn't printed: the text is read
+ * again. */
+START_TEST(a_printed_scaling_over_another_is_read_again)
+{
+    static const char yarn[] = "rope:scaling=yarn,factor=4,trained=64,beta_fast=16";
+    static const char llama3[] = "rope:scaling=llama3,factor=4,low=2";
+    static const struct {
+        const char *text, *own, *wanted;
+    } cases[] = {
+        {"rope:inherit=0", yarn, "scaling=none,factor=1"},
+        {"rope:scaling=none,factor=1", yarn, "scaling=none,factor=1"},
+        {"linear:factor=2", yarn, "scaling=linear,factor=2,trained=64"},
+        {"linear:factor=2,beta_fast=16", yarn, "scaling=linear,factor=2,trained=64"},
+        {"yarn:inherit=0,factor=2", llama3, "scaling=yarn,factor=2"},
+        {"linear:factor=2,low=1", llama3, "scaling=linear,factor=2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char wanted[128];
+        snprintf(wanted, sizeof wanted, "rope:pairs=half,dim=8,base=10000,%s", cases[i].wanted);
+        check(cases[i].text, cases[i].own, wanted);
+        check(wanted, cases[i].own, wanted);
+    }
+}
+END_TEST
+
 START_TEST(short_names_are_scalings_of_rope)
 {
     const char *own = "rope:pairs=adjacent,base=1000000";
@@ -356,6 +381,7 @@ int main(void)
     tcase_add_test(tests, defaults_are_the_registrys_and_the_models);
     tcase_add_test(tests, keys_not_named_keep_the_checkpoints_values);
     tcase_add_test(tests, default_over_the_checkpoints_value_is_printed);
+    tcase_add_test(tests, a_printed_scaling_over_another_is_read_again);
     tcase_add_test(tests, short_names_are_scalings_of_rope);
     tcase_add_loop_test(tests, wrong_text_is_refused_with_what_is_right, 0,
                         sizeof refusals / sizeof *refusals);

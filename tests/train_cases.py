@@ -213,7 +213,7 @@ def check_schemes(checks: Checks, bench: Bench, locus: Path) -> None:
         _, out, _ = bench.run(*evaluate, "--lengths", lengths)
         ours = subprocess.run(
             [locus, "extrapolate", "-q", "-m", path, "-f", bench.held_out, "--lengths", lengths,
-             "--csv", bench.path("out.csv")],
+             "--csv", bench.path("out.csv"), "--force"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         checks.that(ours.returncode == 0, f"{name}: locus extrapolate: {ours.stderr}")

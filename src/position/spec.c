@@ -322,26 +322,44 @@ static void combine(struct locus_position_spec *spec, const struct assignment *o
     spec->given = assignment->given | (assignment->inherit ? owns->given : 0);
 }
 
-/* Refuses what the text sets to another value than it would have, to no effect. */
+/* Whether a parameter acts beside the other values. */
+static bool counts(const struct locus_position_spec *spec, int i)
+{
+    const struct locus_position_scheme *scheme = spec->scheme;
+    return !scheme->counts || scheme->counts(spec, scheme->params[i].key);
+}
+
+/* Refuses what the text sets, to no effect, to another value than it would have. */
 static enum locus_status check_effects(const struct locus_position_spec *spec,
                                        const struct locus_position_spec *defaults,
                                        const struct assignment *owns,
                                        const struct assignment *assignment,
                                        const struct locus_spec_source *source)
 {
-    const struct locus_position_scheme *scheme = spec->scheme;
-    const int n = count_params(scheme);
-    for (int i = 0; i < n && scheme->counts; i++) {
+    for (int i = 0; i < count_params(spec->scheme); i++) {
         const bool owned = assignment->inherit && owns->given >> i & 1;
-        const double before = owned ? owns->values[i] : defaults->values[i];
-        if (!(assignment->given >> i & 1) || spec->values[i] == before) continue;
-        if (!scheme->counts(spec, scheme->params[i].key))
-            return locus_spec_refuse(source,
-                                     "'%s' has no effect beside the other values; expected "
-                                     "it where it has",
-                                     scheme->params[i].key);
+        const bool as_owned = owned && spec->values[i] == owns->values[i];
+        if (!(assignment->given >> i & 1) || spec->values[i] == defaults->values[i] || as_owned ||
+            counts(spec, i))
+            continue;
+        return locus_spec_refuse(source,
+                                 "'%s' has no effect beside the other values; expected it where "
+                                 "it has",
+                                 spec->scheme->params[i].key);
     }
     return LOCUS_OK;
+}
+
+/* What is inherited to no effect is as if nobody had given it, so that a printed SPEC hasn't it. */
+static void drop_idle(struct locus_position_spec *spec, const struct locus_position_spec *defaults,
+                      struct assignment *owns)
+{
+    for (int i = 0; i < count_params(spec->scheme); i++) {
+        if (counts(spec, i)) continue;
+        spec->values[i] = defaults->values[i];
+        spec->given &= ~((uint32_t)1 << i);
+        owns->given &= ~((uint32_t)1 << i);
+    }
 }
 
 /* Marks what a printed SPEC must name lest the checkpoint's own, or another model, change it. */
@@ -421,6 +439,7 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
     combine(&resolved, &owns, &assignment);
     status = check_effects(&resolved, &defaults, &owns, &assignment, source);
     if (status) return status;
+    drop_idle(&resolved, &defaults, &owns);
     if (resolved.scheme->settle) resolved.scheme->settle(&resolved, env);
     resolve_factor(&resolved, env);
     mark_stated(&resolved, &defaults, &owns);
