@@ -15,38 +15,17 @@
 #define ADD_END "tokenizer.ggml.add_eos_token"
 #define ADD_SPACE "tokenizer.ggml.add_space_prefix"
 
-struct subject {
-    struct locus_checkpoint *checkpoint;
-    locus_tokenizer *tokenizer;
-};
-
-static struct subject open_subject(const char *path)
-{
-    locus_error error = {0};
-    struct subject subject = {.checkpoint = locus_checkpoint_open(path, &error)};
-    ck_assert_msg(subject.checkpoint != NULL, "%s", error.message);
-    subject.tokenizer = locus_tokenizer_from_checkpoint(subject.checkpoint, &error);
-    ck_assert_msg(subject.tokenizer != NULL, "%s", error.message);
-    return subject;
-}
-
-static void close_subject(struct subject *subject)
-{
-    locus_tokenizer_free(subject->tokenizer);
-    locus_checkpoint_free(subject->checkpoint);
-}
-
 /* A vocabulary with booleans set; a NULL key ends them. */
-static struct subject open_with(const char *path, const char *const *keys, bool value)
+static struct vocabulary_file open_with(const char *path, const char *const *keys, bool value)
 {
     struct variant *variant = variant_begin(path);
     for (; *keys; keys++)
         locus_writer_bool(variant_writer(variant), *keys, value);
-    return open_subject(variant_finish(variant));
+    return vocabulary_open(variant_finish(variant));
 }
 
 /* The pieces of a text's tokens, with dots between. */
-static void check_pieces(const struct subject *subject, const char *text, unsigned flags,
+static void check_pieces(const struct vocabulary_file *subject, const char *text, unsigned flags,
                          const char *wanted)
 {
     locus_error error = {0};
@@ -70,7 +49,7 @@ static void check_pieces(const struct subject *subject, const char *text, unsign
 }
 
 /* The text that its tokens come back as. */
-static void check_text(const struct subject *subject, const char *text, unsigned flags,
+static void check_text(const struct vocabulary_file *subject, const char *text, unsigned flags,
                        const char *wanted)
 {
     locus_error error = {0};
@@ -126,14 +105,15 @@ static const struct {
 
 START_TEST(blanks_and_words_beside_added_tokens)
 {
-    struct subject plain = open_subject(vocabulary_added());
-    struct subject spaced = open_with(vocabulary_added(), (const char *[]){ADD_SPACE, NULL}, true);
+    struct vocabulary_file plain = vocabulary_open(vocabulary_added());
+    struct vocabulary_file spaced =
+        open_with(vocabulary_added(), (const char *[]){ADD_SPACE, NULL}, true);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_pieces(&plain, cases[i].text, LOCUS_TEXT_SPECIAL, cases[i].pieces);
         check_pieces(&spaced, cases[i].text, LOCUS_TEXT_SPECIAL, cases[i].spaced);
     }
-    close_subject(&plain);
-    close_subject(&spaced);
+    vocabulary_close(&plain);
+    vocabulary_close(&spaced);
 }
 END_TEST
 
@@ -159,7 +139,7 @@ START_TEST(characters_of_all_planes_make_words)
         {"\U0001F600", false}, {"\U000E00FF", false}, {"\U000E0100", true},
         {"\U0010FFFF", false}, {"\xC3", false},       {"\xED\xA0\x80", false},
     };
-    struct subject subject = open_subject(vocabulary_added());
+    struct vocabulary_file subject = vocabulary_open(vocabulary_added());
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
         for (int after = 0; after < 2; after++) {
             char text[16];
@@ -178,26 +158,27 @@ START_TEST(characters_of_all_planes_make_words)
             ck_assert_msg(n_found == !sides[i].word, "'%s': %zu tokens", text, n_found);
             free(tokens);
         }
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
 START_TEST(tokens_that_are_not_parsed_take_no_blanks)
 {
-    struct subject subject = open_subject(vocabulary_added());
+    struct vocabulary_file subject = vocabulary_open(vocabulary_added());
     check_pieces(&subject, "a <m>", 0, "a· ·<·m·>");
     check_text(&subject, "ab  <m> dog dogs", 0, "ab  <m> dog dogs");
     check_text(&subject, "ab  <m> dog <r> dogs", LOCUS_TEXT_SPECIAL, "ab<m> dog <r>dogs");
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
 START_TEST(space_that_was_put_is_dropped_again)
 {
-    struct subject subject = open_with(vocabulary_added(), (const char *[]){ADD_SPACE, NULL}, true);
+    struct vocabulary_file subject =
+        open_with(vocabulary_added(), (const char *[]){ADD_SPACE, NULL}, true);
     check_text(&subject, "hello dog", 0, "hello dog");
     check_text(&subject, "<|endoftext|>hello", LOCUS_TEXT_SPECIAL, "<|endoftext|>hello");
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
@@ -212,9 +193,9 @@ START_TEST(words_are_taken_whole_if_the_file_says_so)
         locus_writer_strings(variant_writer(variant), "tokenizer.ggml.merges",
                              (const char *const[]){"h e"}, (const size_t[]){3}, 1);
         locus_writer_bool(variant_writer(variant), "locus.tokenizer.ignore_merges", i % 2);
-        struct subject subject = open_subject(variant_finish(variant));
+        struct vocabulary_file subject = vocabulary_open(variant_finish(variant));
         check_pieces(&subject, "hello", 0, i % 2 ? "hello" : "he·l·l·o");
-        close_subject(&subject);
+        vocabulary_close(&subject);
     }
 }
 END_TEST
@@ -239,17 +220,17 @@ START_TEST(sentencepiece_prefix_stands_before_user_defined_tokens)
         {"", ""},
         {" ", "  "},
     };
-    struct subject subject = open_subject(vocabulary_sentencepiece(1));
+    struct vocabulary_file subject = vocabulary_open(vocabulary_sentencepiece(1));
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         check_pieces(&subject, texts[i].text, 0, texts[i].pieces);
         check_text(&subject, texts[i].text, 0, texts[i].text);
         check_text(&subject, texts[i].text, LOCUS_TEXT_SPECIAL, texts[i].text);
     }
-    close_subject(&subject);
+    vocabulary_close(&subject);
     subject = open_with(vocabulary_sentencepiece(1), (const char *[]){ADD_SPACE, NULL}, false);
     check_pieces(&subject, "<sep>ab", 0, "<sep>·ab");
     check_pieces(&subject, "q q", 0, "q· q");
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
@@ -267,13 +248,13 @@ START_TEST(sentencepiece_prefix_stands_after_control_tokens)
         {"</s><sep>ab", "</s>· ·<sep>·ab"},
         {"<s>q</s>q", "<s>· q·</s>· q"},
     };
-    struct subject subject = open_subject(vocabulary_sentencepiece(1));
+    struct vocabulary_file subject = vocabulary_open(vocabulary_sentencepiece(1));
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         check_pieces(&subject, texts[i].text, LOCUS_TEXT_SPECIAL, texts[i].pieces);
         check_text(&subject, texts[i].text, LOCUS_TEXT_SPECIAL, texts[i].text);
         check_text(&subject, texts[i].text, 0, texts[i].text);
     }
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
@@ -303,17 +284,17 @@ START_TEST(texts_begin_and_end_once)
         {"<think>", END_OF_TEXT "·<think>·" END_OF_TEXT, B | E | S},
         {"<|endof", END_OF_TEXT "·<·|·e·n·d·o·f", B},
     };
-    struct subject subject =
+    struct vocabulary_file subject =
         open_with(vocabulary_bpe("gpt-2"), (const char *[]){ADD_BEGIN, ADD_END, NULL}, true);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         check_pieces(&subject, texts[i].text, texts[i].flags, texts[i].pieces);
-    close_subject(&subject);
+    vocabulary_close(&subject);
     subject = open_with(vocabulary_sentencepiece(1), (const char *[]){ADD_END, NULL}, true);
     check_pieces(&subject, "ab", B | E, "<s>· ab·</s>");
     check_pieces(&subject, "<s>ab</s>", B | E | S, "<s>· ab·</s>");
     check_pieces(&subject, "<s><s>ab", B | S, "<s>·<s>· ab");
     check_pieces(&subject, "<sep>", B | S, "<s>· ·<sep>");
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
@@ -323,9 +304,9 @@ START_TEST(first_byte_is_no_mark)
     struct variant *variant = variant_begin(vocabulary_bytes());
     locus_writer_u32(variant_writer(variant), "tokenizer.ggml.bos_token_id", 'x');
     locus_writer_bool(variant_writer(variant), ADD_BEGIN, true);
-    struct subject subject = open_subject(variant_finish(variant));
+    struct vocabulary_file subject = vocabulary_open(variant_finish(variant));
     check_pieces(&subject, "xy", B | S, "x·x·y");
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
@@ -348,10 +329,10 @@ START_TEST(marks_are_what_the_file_asks_for)
         {vocabulary_bytes(), none, false, -1, -1},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        struct subject subject = open_with(files[i].path, files[i].keys, files[i].value);
+        struct vocabulary_file subject = open_with(files[i].path, files[i].keys, files[i].value);
         ck_assert_int_eq(locus_tokenizer_begin(subject.tokenizer), files[i].begin);
         ck_assert_int_eq(locus_tokenizer_end(subject.tokenizer), files[i].end);
-        close_subject(&subject);
+        vocabulary_close(&subject);
     }
 }
 END_TEST

@@ -14,29 +14,7 @@
 
 /* ---- helpers ------------------------------------------------------------------------------- */
 
-/* A tokenizer, and the file that it is from. */
-struct subject {
-    struct locus_checkpoint *checkpoint;
-    locus_tokenizer *tokenizer;
-};
-
-static struct subject open_subject(const char *path)
-{
-    locus_error error = {0};
-    struct subject subject = {.checkpoint = locus_checkpoint_open(path, &error)};
-    ck_assert_msg(subject.checkpoint != NULL, "%s", error.message);
-    subject.tokenizer = locus_tokenizer_from_checkpoint(subject.checkpoint, &error);
-    ck_assert_msg(subject.tokenizer != NULL, "%s", error.message);
-    return subject;
-}
-
-static void close_subject(struct subject *subject)
-{
-    locus_tokenizer_free(subject->tokenizer);
-    locus_checkpoint_free(subject->checkpoint);
-}
-
-static int32_t *encode(const struct subject *subject, const char *text, size_t n_bytes,
+static int32_t *encode(const struct vocabulary_file *subject, const char *text, size_t n_bytes,
                        unsigned flags, size_t *n_tokens)
 {
     locus_error error = {0};
@@ -49,7 +27,8 @@ static int32_t *encode(const struct subject *subject, const char *text, size_t n
 }
 
 /* The pieces of the text's tokens are the text; special ones are shown only if they were parsed. */
-static void check_round_trip(const struct subject *subject, const char *text, size_t n_bytes)
+static void check_round_trip(const struct vocabulary_file *subject, const char *text,
+                             size_t n_bytes)
 {
     for (unsigned flags = 0; flags <= LOCUS_TEXT_SPECIAL; flags++) {
         size_t n_tokens, at = 0;
@@ -80,7 +59,7 @@ static unsigned draw(unsigned n)
 
 static const char *const published[] = {"gpt-2", "llama-spm"};
 
-static void check_case(const struct subject *subject, const char *text, size_t n_bytes,
+static void check_case(const struct vocabulary_file *subject, const char *text, size_t n_bytes,
                        const char *line)
 {
     size_t n_tokens, n = 0;
@@ -104,7 +83,7 @@ START_TEST(published_cases_pass)
     snprintf(name, sizeof name, "ggml-vocab-%s.gguf", published[_i]);
     const char *path = testing_data(name);
     if (!path) return;
-    struct subject subject = open_subject(path);
+    struct vocabulary_file subject = vocabulary_open(path);
     snprintf(name, sizeof name, "ggml-vocab-%s.gguf.inp", published[_i]);
     char *texts = testing_read(testing_data(name), NULL);
     snprintf(name, sizeof name, "ggml-vocab-%s.gguf.out", published[_i]);
@@ -119,7 +98,7 @@ START_TEST(published_cases_pass)
     ck_assert_str_eq(rest, "");
     free(texts);
     free(ids);
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
@@ -180,7 +159,7 @@ static size_t random_text(char *text, size_t most)
 
 static void check_random_texts(const char *path, int n)
 {
-    struct subject subject = open_subject(path);
+    struct vocabulary_file subject = vocabulary_open(path);
     char text[512];
     random_state = 1;
     for (int i = 0; i < n; i++) {
@@ -192,7 +171,7 @@ static void check_random_texts(const char *path, int n)
         check_round_trip(&subject, copy, n_bytes);
         free(copy);
     }
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 
 static const char *const patterns[] = {NULL,           "gpt-2",          "starcoder",  "llama-bpe",
@@ -230,9 +209,9 @@ END_TEST
 
 START_TEST(every_single_byte_and_pair_comes_back)
 {
-    struct subject subjects[] = {open_subject(vocabulary_bpe(NULL)),
-                                 open_subject(vocabulary_sentencepiece(1)),
-                                 open_subject(vocabulary_bytes())};
+    struct vocabulary_file subjects[] = {vocabulary_open(vocabulary_bpe(NULL)),
+                                         vocabulary_open(vocabulary_sentencepiece(1)),
+                                         vocabulary_open(vocabulary_bytes())};
     for (int s = 0; s < 3; s++) {
         for (int byte = 0; byte < 256; byte++) {
             char text[2] = {(char)(unsigned char)byte, (char)(unsigned char)(byte * 7)};
@@ -240,7 +219,7 @@ START_TEST(every_single_byte_and_pair_comes_back)
             check_round_trip(&subjects[s], text, 2);
         }
         check_round_trip(&subjects[s], "", 0);
-        close_subject(&subjects[s]);
+        vocabulary_close(&subjects[s]);
     }
 }
 END_TEST
@@ -284,8 +263,8 @@ static bool best_merge(const struct symbols *symbols, int *at, bool scored)
     return best < 1e9;
 }
 
-static void check_merges(const struct subject *subject, const char *text, const char *prefix,
-                         bool scored)
+static void check_merges(const struct vocabulary_file *subject, const char *text,
+                         const char *prefix, bool scored)
 {
     struct symbols symbols = {.n = 0};
     char whole[64];
@@ -310,7 +289,7 @@ static void check_merges(const struct subject *subject, const char *text, const 
 
 START_TEST(merges_are_made_in_the_order_of_their_ranks)
 {
-    struct subject subject = open_subject(vocabulary_bpe("gpt-2"));
+    struct vocabulary_file subject = vocabulary_open(vocabulary_bpe("gpt-2"));
     random_state = 2;
     for (int i = 0; i < 2000; i++) {
         char text[32];
@@ -320,13 +299,13 @@ START_TEST(merges_are_made_in_the_order_of_their_ranks)
         text[n] = '\0';
         check_merges(&subject, text, "", false);
     }
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
 START_TEST(pieces_are_merged_in_the_order_of_their_scores)
 {
-    struct subject subject = open_subject(vocabulary_sentencepiece(1));
+    struct vocabulary_file subject = vocabulary_open(vocabulary_sentencepiece(1));
     random_state = 3;
     for (int i = 0; i < 2000; i++) {
         char text[32];
@@ -336,7 +315,7 @@ START_TEST(pieces_are_merged_in_the_order_of_their_scores)
         text[n] = '\0';
         check_merges(&subject, text, " ", true);
     }
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
@@ -376,7 +355,7 @@ enum { N_SLOW = sizeof slow / sizeof *slow, SLOW_BYTES = 200000 };
 
 static void check_slow(const char *path)
 {
-    struct subject subject = open_subject(path);
+    struct vocabulary_file subject = vocabulary_open(path);
     char *text = malloc(SLOW_BYTES);
     ck_assert_ptr_nonnull(text);
     for (size_t s = 0; s < N_SLOW; s++) {
@@ -387,7 +366,7 @@ static void check_slow(const char *path)
         ck_assert_uint_gt(n_tokens, 0);
     }
     free(text);
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 
 START_TEST(monotonous_texts_are_not_slow_for_byte_level_bpe)
@@ -405,7 +384,7 @@ END_TEST
 /* ---- special tokens ------------------------------------------------------------------------ */
 
 /* text -> ids, with these flags. */
-static void check_ids(const struct subject *subject, const char *text, unsigned flags,
+static void check_ids(const struct vocabulary_file *subject, const char *text, unsigned flags,
                       const int32_t *wanted, size_t n_wanted)
 {
     size_t n_tokens;
@@ -416,7 +395,8 @@ static void check_ids(const struct subject *subject, const char *text, unsigned 
     free(tokens);
 }
 
-static bool holds(const struct subject *subject, const char *text, unsigned flags, int32_t id)
+static bool holds(const struct vocabulary_file *subject, const char *text, unsigned flags,
+                  int32_t id)
 {
     size_t n_tokens, n = 0;
     int32_t *tokens = encode(subject, text, strlen(text), flags, &n_tokens);
@@ -428,7 +408,7 @@ static bool holds(const struct subject *subject, const char *text, unsigned flag
 
 START_TEST(special_tokens_are_text_without_the_flag)
 {
-    struct subject subject = open_subject(vocabulary_bpe(NULL));
+    struct vocabulary_file subject = vocabulary_open(vocabulary_bpe(NULL));
     const int32_t end = VOCABULARY_FIRST_MERGE + (int32_t)vocabulary_n_merges, think = end + 1;
     size_t n_bytes;
     ck_assert(!holds(&subject, "a<|endoftext|>b", 0, end));
@@ -443,30 +423,30 @@ START_TEST(special_tokens_are_text_without_the_flag)
     ck_assert_uint_eq(n_bytes, 0);
     const char *piece = locus_token_piece(subject.tokenizer, -1, end, LOCUS_TEXT_SPECIAL, &n_bytes);
     ck_assert(n_bytes == 13 && !memcmp(piece, "<|endoftext|>", 13));
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
 START_TEST(text_begins_as_the_vocabulary_wants)
 {
-    struct subject sentencepiece = open_subject(vocabulary_sentencepiece(1));
-    struct subject bpe = open_subject(vocabulary_bpe("gpt-2"));
-    struct subject llama3 = open_subject(vocabulary_bpe("llama-bpe"));
+    struct vocabulary_file sentencepiece = vocabulary_open(vocabulary_sentencepiece(1));
+    struct vocabulary_file bpe = vocabulary_open(vocabulary_bpe("gpt-2"));
+    struct vocabulary_file llama3 = vocabulary_open(vocabulary_bpe("llama-bpe"));
     const int32_t end = VOCABULARY_FIRST_MERGE + (int32_t)vocabulary_n_merges;
     check_ids(&sentencepiece, "", LOCUS_TEXT_BEGIN, (const int32_t[]){1}, 1);
     check_ids(&sentencepiece, "", 0, NULL, 0);
     check_ids(&bpe, "x", LOCUS_TEXT_BEGIN, (const int32_t[]){'x'}, 1);
     check_ids(&llama3, "x", LOCUS_TEXT_BEGIN, (const int32_t[]){end, 'x'}, 2);
-    close_subject(&sentencepiece);
-    close_subject(&bpe);
-    close_subject(&llama3);
+    vocabulary_close(&sentencepiece);
+    vocabulary_close(&bpe);
+    vocabulary_close(&llama3);
 }
 END_TEST
 
 /* The first word's space is the vocabulary's, not the text's. */
 START_TEST(first_space_is_dropped_only_where_it_was_added)
 {
-    struct subject subject = open_subject(vocabulary_sentencepiece(1));
+    struct vocabulary_file subject = vocabulary_open(vocabulary_sentencepiece(1));
     size_t n_tokens, n_bytes;
     int32_t *tokens = encode(&subject, "abc", 3, LOCUS_TEXT_BEGIN, &n_tokens);
     ck_assert_uint_eq(n_tokens, 2);
@@ -475,29 +455,29 @@ START_TEST(first_space_is_dropped_only_where_it_was_added)
     piece = locus_token_piece(subject.tokenizer, tokens[1], tokens[1], 0, &n_bytes);
     ck_assert(n_bytes == 4 && !memcmp(piece, " abc", 4));
     free(tokens);
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
 START_TEST(bytes_without_a_token_are_unknown)
 {
-    struct subject subject = open_subject(vocabulary_sentencepiece(0));
+    struct vocabulary_file subject = vocabulary_open(vocabulary_sentencepiece(0));
     const int32_t a = 3 + 7; /* " a" */
     check_ids(&subject, "axyz\xFF", 0, (const int32_t[]){a, 0}, 2);
     check_ids(&subject, "axa", 0, (const int32_t[]){a, 0, 4}, 3);
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
 /* The vocabulary of pieces with other types; the file names no unknown token. */
-static struct subject open_retyped(const int32_t *types)
+static struct vocabulary_file open_retyped(const int32_t *types)
 {
     struct variant *variant = variant_begin(vocabulary_sentencepiece(1));
     variant_drop(variant, "tokenizer.ggml.unknown_token_id");
     variant_drop(variant, "tokenizer.ggml.token_type");
     locus_writer_i32s(variant_writer(variant), "tokenizer.ggml.token_type", types,
                       3 + 256 + vocabulary_n_pieces + 2);
-    return open_subject(variant_finish(variant));
+    return vocabulary_open(variant_finish(variant));
 }
 
 /* One unknown token, the first that has the type, stands for a run of characters, which bytes end;
@@ -512,7 +492,7 @@ START_TEST(types_say_what_tokens_are_for)
         types[i] = i < PIECES ? BYTE : NORMAL;
     types[BYTES + 'y'] = UNUSED;
     types[SPACE_ABC] = USER;
-    struct subject subject = open_retyped(types);
+    struct vocabulary_file subject = open_retyped(types);
     check_ids(&subject, "ayyxyx", 0, (const int32_t[]){SPACE_A, 0, BYTES + 'x', 0, BYTES + 'x'}, 5);
     (void)locus_token_piece(subject.tokenizer, -1, SPACE_A, 0, &n_bytes);
     ck_assert_uint_eq(n_bytes, 1);
@@ -520,7 +500,7 @@ START_TEST(types_say_what_tokens_are_for)
     ck_assert_uint_eq(n_bytes, 3); /* the space is the one put before a text */
     (void)locus_token_piece(subject.tokenizer, SPACE_A, SPACE_ABC, 0, &n_bytes);
     ck_assert_uint_eq(n_bytes, 4);
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
@@ -533,7 +513,7 @@ START_TEST(the_first_token_of_a_byte_stands_for_it)
     enum locus_value_type type;
     double numbers[N];
     int32_t types[N];
-    struct subject plain = open_subject(path);
+    struct vocabulary_file plain = vocabulary_open(path);
     ck_assert(locus_checkpoint_array(plain.checkpoint, "tokenizer.ggml.tokens", &type, &n));
     ck_assert_uint_le(n, N);
     locus_checkpoint_array_strings(plain.checkpoint, "tokenizer.ggml.tokens", texts, lengths);
@@ -546,10 +526,10 @@ START_TEST(the_first_token_of_a_byte_stands_for_it)
     variant_drop(variant, "tokenizer.ggml.token_type");
     locus_writer_strings(variant_writer(variant), "tokenizer.ggml.tokens", texts, lengths, n);
     locus_writer_i32s(variant_writer(variant), "tokenizer.ggml.token_type", types, n);
-    struct subject twice = open_subject(variant_finish(variant));
+    struct vocabulary_file twice = vocabulary_open(variant_finish(variant));
     check_ids(&twice, "ax", 0, (const int32_t[]){BYTES + 256 + 7, BYTES + 'x'}, 2);
-    close_subject(&twice);
-    close_subject(&plain);
+    vocabulary_close(&twice);
+    vocabulary_close(&plain);
 }
 END_TEST
 
@@ -567,7 +547,7 @@ START_TEST(blanks_are_those_of_unicode)
                                     {" \xC2\xA0x", " |\xC2\xA0|x|"},
                                     {" \xE1\xA0\x8Ex", " \xE1\xA0\x8E|x|"},
                                     {" \xE2\x80\x8Bx", " \xE2\x80\x8B|x|"}};
-    struct subject subject = open_subject(vocabulary_bpe("gpt-2"));
+    struct vocabulary_file subject = vocabulary_open(vocabulary_bpe("gpt-2"));
     struct locus_words *words = locus_words_create(subject.checkpoint, NULL);
     ck_assert_ptr_nonnull(words);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -578,20 +558,20 @@ START_TEST(blanks_are_those_of_unicode)
         ck_assert_str_eq(joined, cases[i][1]);
     }
     locus_words_free(words);
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 
 START_TEST(ids_outside_the_vocabulary_have_no_bytes)
 {
-    struct subject subject = open_subject(vocabulary_bytes());
+    struct vocabulary_file subject = vocabulary_open(vocabulary_bytes());
     const int32_t ids[] = {-1, 257, INT32_MAX, INT32_MIN};
     for (int i = 0; i < 4; i++) {
         size_t n_bytes = 7;
         ck_assert_ptr_nonnull(locus_token_piece(subject.tokenizer, -1, ids[i], 3, &n_bytes));
         ck_assert_uint_eq(n_bytes, 0);
     }
-    close_subject(&subject);
+    vocabulary_close(&subject);
 }
 END_TEST
 

@@ -226,3 +226,19 @@ const char *vocabulary_bytes(void)
     locus_writer_u32(writer, "tokenizer.ggml.eos_token_id", 256);
     return finish(writer, &list);
 }
+
+struct vocabulary_file vocabulary_open(const char *path)
+{
+    locus_error error = {0};
+    struct vocabulary_file file = {.checkpoint = locus_checkpoint_open(path, &error)};
+    ck_assert_msg(file.checkpoint != NULL, "%s", error.message);
+    file.tokenizer = locus_tokenizer_from_checkpoint(file.checkpoint, &error);
+    ck_assert_msg(file.tokenizer != NULL, "%s", error.message);
+    return file;
+}
+
+void vocabulary_close(struct vocabulary_file *file)
+{
+    locus_tokenizer_free(file->tokenizer);
+    locus_checkpoint_free(file->checkpoint);
+}

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tokenizer/tokenizer.h"
+
 struct merge_pair {
     const char *left, *right;
 };
@@ -36,5 +38,14 @@ const char *vocabulary_sentencepiece(int bytes);
 
 /* Raw bytes, and "<|endoftext|>" as 256. */
 const char *vocabulary_bytes(void);
+
+/* A tokenizer, and the file that it is from; a file that can't be opened fails the test. */
+struct vocabulary_file {
+    struct locus_checkpoint *checkpoint;
+    locus_tokenizer *tokenizer;
+};
+
+struct vocabulary_file vocabulary_open(const char *path);
+void vocabulary_close(struct vocabulary_file *file);
 
 #endif
