@@ -91,7 +91,7 @@ struct locus_embed_op {
     const int32_t *tokens; /* [n] */
     float *x;              /* [n, n_embd]: what the positions are added to */
     int first_position, n;
-    float *kept;            /* [n, embed_floats]: see that hook; NULL without it */
+    float *token_states;    /* [n, embed_floats]: see that hook; NULL without it */
     int n_axes;             /* of coordinates: see takes_axes */
     const int *coordinates; /* [n, n_axes]; NULL: none */
 };
@@ -101,7 +101,7 @@ struct locus_observe_op {
     int layer;
     const float *x; /* [n, n_embd]: as the projections of q, k and v read it, normed where it is */
     int first_position, n;
-    float *kept; /* [n, layer_floats]: to be filled; see the hook */
+    float *token_states; /* [n, layer_floats]: to be filled; see the hook */
 };
 
 enum locus_position_rows { LOCUS_QUERY, LOCUS_KEY };
@@ -114,10 +114,10 @@ struct locus_rotate_op {
     int n, n_heads, first_head; /* all heads, but for queries in LOCUS_FRAME_BLOCK */
     const int *positions;       /* [n] */
     int origin;                 /* of the frame: see enum locus_frame */
-    const float *kept; /* [n, layer_floats]: what observe kept of them; in LOCUS_FRAME_QUERY the
-                        * rows go on, for keys, to the query's */
-    int n_axes;        /* of coordinates: see takes_axes */
-    const int *coordinates; /* [n, n_axes]; NULL: none */
+    const float *token_states; /* [n, layer_floats]: what observe kept of them; in LOCUS_FRAME_QUERY
+                                * the rows go on, for keys, to the query's */
+    int n_axes;                /* of coordinates: see takes_axes */
+    const int *coordinates;    /* [n, n_axes]; NULL: none */
 };
 
 /* One query and a run of its keys, in the order of positions. */
@@ -131,7 +131,7 @@ struct locus_bias_op {
     float *scratch;         /* [scratch_floats(state, n_k)] */
     /* What observe kept of the query [layer_floats], and of the keys [n_k, layer_floats]; NULL
      * without it. */
-    const float *q_kept, *k_kept;
+    const float *q_token_state, *k_token_states;
     int n_axes;                               /* of coordinates: see takes_axes */
     const int *q_coordinates, *k_coordinates; /* [n_axes], [n_k, n_axes]; NULL: none */
 };
@@ -197,13 +197,13 @@ struct locus_position_scheme {
     /* Floats of scratch that bias needs for n_k keys. */
     size_t (*scratch_floats)(const void *state, int n_k);
     /* Floats that embed keeps a position, for what depends on all tokens before it. The session
-     * holds them, and a rewind drops them. The row before op->kept is the previous position's;
-     * zeros before the first. */
+     * holds them, and a rewind drops them. The row before op->token_states is the previous
+     * position's; zeros before the first. */
     int (*embed_floats)(const void *state);
     /* Looks at what a layer's attention reads, and keeps layer_floats of each token: they reach
      * rotate and bias (gates, data-dependent decays). Called once a layer and chunk, in order, on
-     * one thread, before that layer's rotate. The session holds op->kept, and a rewind drops it;
-     * the row before it is the previous token's, zeros before the first. */
+     * one thread, before that layer's rotate. The session holds op->token_states, and a rewind
+     * drops it; the row before it is the previous token's, zeros before the first. */
     void (*observe)(const void *state, const struct locus_observe_op *op);
     int (*layer_floats)(const void *state);
     /* Whether each token's place may be n_axes coordinates that the caller of eval gives (a

@@ -126,10 +126,10 @@ void position_rotate(const struct locus_position *position, int layer,
 }
 
 void position_embed(const struct locus_position *position, float *x, int first_position, int n,
-                    float *kept)
+                    float *states)
 {
     const struct locus_embed_op op = {
-        .x = x, .first_position = first_position, .n = n, .kept = kept};
+        .x = x, .first_position = first_position, .n = n, .token_states = states};
     locus_position_embed(position, &op);
 }
 

@@ -40,7 +40,7 @@ void position_rotate(const struct locus_position *position, int layer,
 
 /* Rows x[n, n_embd] from a position on, by the hook. */
 void position_embed(const struct locus_position *position, float *x, int first_position, int n,
-                    float *kept);
+                    float *states);
 
 /* Fills values[n] with numbers of [-scale, scale], always the same for a seed. */
 void position_random(float *values, int n, float scale, unsigned seed);

@@ -23,7 +23,7 @@ static const struct {
 
 static void put_half(unsigned char *at, int odd)
 {
-    uint16_t half = locus_float_to_half(random_float(odd));
+    uint16_t half = locus_float_to_f16(random_float(odd));
     memcpy(at, &half, sizeof half);
 }
 
@@ -33,7 +33,7 @@ static void random_floats_row(unsigned char *row, enum locus_tensor_type type, i
     for (int c = 0; c < n_values; c++) {
         float value = random_float(odd);
         uint16_t half =
-            type == LOCUS_F16 ? locus_float_to_half(value) : (uint16_t)(locus_bits_of(value) >> 16);
+            type == LOCUS_F16 ? locus_float_to_f16(value) : (uint16_t)(locus_bits_of(value) >> 16);
         if (type == LOCUS_F32)
             memcpy(row + 4 * c, &value, 4);
         else
@@ -103,7 +103,7 @@ struct product random_product(enum locus_tensor_type type, int rows, int cols, i
     product.x = random_floats((size_t)n * (size_t)cols, odd);
     product.blocks =
         guard((size_t)n * (size_t)cols / LOCUS_BLOCK * sizeof(struct locus_activation_block));
-    product.bfloats = guard((size_t)n * locus_bfloat_cols(cols) * sizeof(uint16_t));
+    product.bf16 = guard((size_t)n * locus_bf16_cols(cols) * sizeof(uint16_t));
     product.bias = random_floats((size_t)rows, odd);
     product.before = random_floats((size_t)n * (size_t)rows, odd);
     return product;
@@ -114,20 +114,20 @@ void release_product(struct product *product)
     release(&product->panels);
     release(&product->x);
     release(&product->blocks);
-    release(&product->bfloats);
+    release(&product->bf16);
     release(&product->bias);
     release(&product->before);
 }
 
 struct locus_matmul product_op(const struct product *product, const struct guarded *out)
 {
-    return (struct locus_matmul){.out = floats_of(out),
-                                 .in = {floats_of(&product->x), (void *)product->blocks.block,
-                                        (void *)product->bfloats.block},
-                                 .weight = &product->weight,
-                                 .bias = product->with_bias ? floats_of(&product->bias) : NULL,
-                                 .n = product->n,
-                                 .add = product->add};
+    return (struct locus_matmul){
+        .out = floats_of(out),
+        .in = {floats_of(&product->x), (void *)product->blocks.block, (void *)product->bf16.block},
+        .weight = &product->weight,
+        .bias = product->with_bias ? floats_of(&product->bias) : NULL,
+        .n = product->n,
+        .add = product->add};
 }
 
 struct guarded multiply(const struct product *product, const struct locus_kernels *kernels,
@@ -141,10 +141,10 @@ struct guarded multiply(const struct product *product, const struct locus_kernel
         for (int i = 0; i < product->n; i++)
             kernels->quantize(blocks + (size_t)i * (size_t)(cols / LOCUS_BLOCK),
                               floats_of(&product->x) + (size_t)i * (size_t)cols, cols);
-    for (int i = 0; i < product->n && kernels->to_bfloats; i++)
-        kernels->to_bfloats((uint16_t *)(void *)product->bfloats.block +
-                                (size_t)i * locus_bfloat_cols(cols),
-                            floats_of(&product->x) + (size_t)i * (size_t)cols, cols);
+    for (int i = 0; i < product->n && kernels->to_bf16; i++)
+        kernels->to_bf16((uint16_t *)(void *)product->bf16.block +
+                             (size_t)i * locus_bf16_cols(cols),
+                         floats_of(&product->x) + (size_t)i * (size_t)cols, cols);
     struct locus_matmul op = product_op(product, &out);
     for (int thread = 0; thread < n_threads; thread++)
         locus_multiply(kernels, &op, thread, n_threads);

@@ -12,7 +12,7 @@ void random_row(unsigned char *row, enum locus_tensor_type type, int n_values, i
 /* A product whose every buffer ends before a page that faults. */
 struct product {
     struct locus_weight weight;
-    struct guarded panels, x, blocks, bfloats, bias, before;
+    struct guarded panels, x, blocks, bf16, bias, before;
     int n;
     bool with_bias, add;
 };

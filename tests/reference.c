@@ -18,7 +18,7 @@ struct heads {
     const struct locus_config *config;
     struct plain *plain;
     const struct locus_position *position; /* the layer's scheme */
-    float *kept;                           /* [n, layer_floats]: what it observed */
+    float *states;                         /* [n, layer_floats]: what it observed */
     int layer;
     double *q, *k, *v;
 };
@@ -31,10 +31,10 @@ struct pair {
 /* ---- the scheme's hooks ------------------------------------------------------------------- */
 
 /* Zeros [n, floats], and a row of them before; NULL where there are none. */
-static float *make_kept(struct plain *plain, int floats)
+static float *make_states(struct plain *plain, int floats)
 {
-    float *kept = plain_make(plain, (1 + plain->n) * floats, sizeof *kept);
-    return floats ? kept + floats : NULL;
+    float *states = plain_make(plain, (1 + plain->n) * floats, sizeof *states);
+    return floats ? states + floats : NULL;
 }
 
 /* x[n, n_embd] += the positions of tokens[n] */
@@ -45,7 +45,7 @@ static void add_positions(const struct reference *reference, struct plain *plain
     const struct locus_embed_op op = {.tokens = tokens,
                                       .x = x,
                                       .n = plain->n,
-                                      .kept = make_kept(plain, position->embed_floats),
+                                      .token_states = make_states(plain, position->embed_floats),
                                       .n_axes = reference->n_axes,
                                       .coordinates = reference->coordinates};
     locus_position_embed(position, &op);
@@ -57,17 +57,18 @@ static float *observe(struct plain *plain, const struct locus_position *position
 {
     const int width = plain->n * plain->model->config.n_embd;
     float *x = plain_make(plain, width, sizeof *x),
-          *kept = make_kept(plain, position->layer_floats);
+          *states = make_states(plain, position->layer_floats);
     for (int c = 0; c < width; c++)
         x[c] = (float)in[c];
-    const struct locus_observe_op op = {.layer = layer, .x = x, .n = plain->n, .kept = kept};
+    const struct locus_observe_op op = {
+        .layer = layer, .x = x, .n = plain->n, .token_states = states};
     locus_position_observe(position, &op);
-    return kept;
+    return states;
 }
 
-static const float *kept_of(const struct heads *heads, int token)
+static const float *states_of(const struct heads *heads, int token)
 {
-    return heads->kept ? heads->kept + token * heads->position->layer_floats : NULL;
+    return heads->states ? heads->states + token * heads->position->layer_floats : NULL;
 }
 
 static const int *coordinates_of(const struct heads *heads, int token)
@@ -98,7 +99,7 @@ static void rotate(const struct heads *heads, enum locus_position_rows which, co
                                        .positions = which == LOCUS_KEY ? &pair->k_position
                                                                        : &pair->q_position,
                                        .origin = origin(heads->position->frame, which, pair),
-                                       .kept = kept_of(heads, token),
+                                       .token_states = states_of(heads, token),
                                        .n_axes = heads->reference->n_axes,
                                        .coordinates = coordinates_of(heads, token)};
     locus_position_rotate(heads->position, &op);
@@ -110,15 +111,15 @@ static void add_bias(const struct heads *heads, int head, const float *q, const 
 {
     const struct locus_position *position = heads->position;
     const int n_scratch = (int)locus_position_scratch_floats(position, n);
-    const int n_kept = position->layer_floats, n_axes = heads->reference->n_axes;
+    const int n_state = position->layer_floats, n_axes = heads->reference->n_axes;
     float *scratch = plain_make(heads->plain, n_scratch, sizeof *scratch);
-    float *k_kept = plain_make(heads->plain, n * n_kept, sizeof *k_kept);
+    float *k_token_states = plain_make(heads->plain, n * n_state, sizeof *k_token_states);
     int *k_positions = plain_make(heads->plain, n, sizeof *k_positions);
     int *k_coordinates = plain_make(heads->plain, n * n_axes, sizeof *k_coordinates);
     for (int j = 0; j < n; j++) {
         k_positions[j] = pairs[j].k_position;
-        for (int c = 0; c < n_kept; c++)
-            k_kept[j * n_kept + c] = kept_of(heads, pairs[j].key)[c];
+        for (int c = 0; c < n_state; c++)
+            k_token_states[j * n_state + c] = states_of(heads, pairs[j].key)[c];
         for (int axis = 0; axis < n_axes; axis++)
             k_coordinates[j * n_axes + axis] = coordinates_of(heads, pairs[j].key)[axis];
     }
@@ -130,8 +131,8 @@ static void add_bias(const struct heads *heads, int head, const float *q, const 
                                      .k_positions = k_positions,
                                      .scores = scores,
                                      .scratch = scratch,
-                                     .q_kept = kept_of(heads, pairs->query),
-                                     .k_kept = n_kept ? k_kept : NULL,
+                                     .q_token_state = states_of(heads, pairs->query),
+                                     .k_token_states = n_state ? k_token_states : NULL,
                                      .n_axes = n_axes,
                                      .q_coordinates = coordinates_of(heads, pairs->query),
                                      .k_coordinates = n_axes ? k_coordinates : NULL};
@@ -231,7 +232,7 @@ static double *attention(const struct reference *reference, struct plain *plain,
                           .config = config,
                           .plain = plain,
                           .position = position,
-                          .kept = observe(plain, position, layer, in),
+                          .states = observe(plain, position, layer, in),
                           .layer = layer};
     heads.q = project(plain, layer, "attn_q", in, 0, q);
     heads.k = project(plain, layer, "attn_k", in, q, kv);

@@ -141,14 +141,14 @@ static int two_floats(const void *state)
 
 static void add_sum(const void *state, const struct locus_embed_op *op)
 {
-    float *kept = op->kept;
+    float *states = op->token_states;
     (void)state;
-    for (int i = 0; i < op->n; i++, kept += 2) {
-        kept[0] = kept[-2] + (float)op->tokens[i];
-        kept[1] = kept[-1] + 1;
-        ck_assert_float_eq(kept[1], (float)(op->first_position + i + 1));
+    for (int i = 0; i < op->n; i++, states += 2) {
+        states[0] = states[-2] + (float)op->tokens[i];
+        states[1] = states[-1] + 1;
+        ck_assert_float_eq(states[1], (float)(op->first_position + i + 1));
         for (int c = 0; c < TINY_EMBD; c++)
-            op->x[i * TINY_EMBD + c] += 0.001f * kept[0];
+            op->x[i * TINY_EMBD + c] += 0.001f * states[0];
     }
 }
 
@@ -158,7 +158,7 @@ static void add_sum_at_once(const void *state, const struct locus_embed_op *op)
     float sum = 0;
     (void)state;
     ck_assert_int_eq(op->first_position, 0);
-    ck_assert_ptr_null(op->kept);
+    ck_assert_ptr_null(op->token_states);
     for (int i = 0; i < op->n; i++) {
         sum += (float)op->tokens[i];
         for (int c = 0; c < TINY_EMBD; c++)
@@ -179,7 +179,7 @@ static const struct locus_position_scheme by_text = {
  * ... */
 enum { KEPT = 2 };
 
-static int kept_floats(const void *state)
+static int state_floats(const void *state)
 {
     (void)state;
     return KEPT;
@@ -187,23 +187,23 @@ static int kept_floats(const void *state)
 
 static void sum_gates(const void *state, const struct locus_observe_op *op)
 {
-    float *kept = op->kept;
+    float *states = op->token_states;
     (void)state;
-    for (int i = 0; i < op->n; i++, kept += KEPT) {
-        kept[0] = kept[-KEPT] + 0.01f * fabsf(op->x[i * TINY_EMBD + op->layer]);
-        kept[1] = kept[1 - KEPT] + 1;
-        ck_assert_float_eq(kept[1], (float)(op->first_position + i + 1));
+    for (int i = 0; i < op->n; i++, states += KEPT) {
+        states[0] = states[-KEPT] + 0.01f * fabsf(op->x[i * TINY_EMBD + op->layer]);
+        states[1] = states[1 - KEPT] + 1;
+        ck_assert_float_eq(states[1], (float)(op->first_position + i + 1));
     }
 }
 
 static void scale_by_gates(const void *state, const struct locus_bias_op *op)
 {
     (void)state;
-    ck_assert_float_eq(op->q_kept[1], (float)(op->q_position + 1));
+    ck_assert_float_eq(op->q_token_state[1], (float)(op->q_position + 1));
     for (int j = 0; j < op->n_k; j++) {
-        const float *kept = op->k_kept + (ptrdiff_t)j * KEPT;
-        ck_assert_float_eq(kept[1], (float)(op->k_first + j + 1));
-        op->scores[j] *= 1 + op->q_kept[0] - kept[0];
+        const float *states = op->k_token_states + (ptrdiff_t)j * KEPT;
+        ck_assert_float_eq(states[1], (float)(op->k_first + j + 1));
+        op->scores[j] *= 1 + op->q_token_state[0] - states[0];
     }
 }
 
@@ -212,7 +212,7 @@ static const struct locus_position_scheme by_gates = {.abi = LOCUS_POSITION_ABI,
                                                       .summary = "",
                                                       .bias = scale_by_gates,
                                                       .observe = sum_gates,
-                                                      .layer_floats = kept_floats};
+                                                      .layer_floats = state_floats};
 
 /* ... or by keys relative to their query. */
 static void scale_keys_by_gates(const void *state, const struct locus_rotate_op *op)
@@ -220,13 +220,13 @@ static void scale_keys_by_gates(const void *state, const struct locus_rotate_op 
     float *rows = op->rows;
     (void)state;
     for (int i = 0; i < op->n; i++)
-        ck_assert_float_eq(op->kept[i * KEPT + 1], (float)(op->positions[i] + 1));
+        ck_assert_float_eq(op->token_states[i * KEPT + 1], (float)(op->positions[i] + 1));
     if (op->which == LOCUS_QUERY) return;
-    const float *of_query = op->kept + (ptrdiff_t)(op->origin - op->positions[0]) * KEPT;
+    const float *of_query = op->token_states + (ptrdiff_t)(op->origin - op->positions[0]) * KEPT;
     ck_assert_float_eq(of_query[1], (float)(op->origin + 1));
     for (int i = 0; i < op->n; i++)
         for (int d = 0; d < op->n_heads * TINY_HEAD_DIM; d++)
-            *rows++ *= 1 + of_query[0] - op->kept[i * KEPT];
+            *rows++ *= 1 + of_query[0] - op->token_states[i * KEPT];
 }
 
 static const struct locus_position_scheme by_gated_keys = {.abi = LOCUS_POSITION_ABI,
@@ -235,7 +235,7 @@ static const struct locus_position_scheme by_gated_keys = {.abi = LOCUS_POSITION
                                                            .rotate = scale_keys_by_gates,
                                                            .frame = of_query,
                                                            .observe = sum_gates,
-                                                           .layer_floats = kept_floats};
+                                                           .layer_floats = state_floats};
 
 /* ---- sessions ----------------------------------------------------------------------------- */
 

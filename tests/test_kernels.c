@@ -19,7 +19,7 @@ static void check_product(enum locus_tensor_type type, int rows, int cols, int n
     const struct locus_kernels *kernels;
     for (int i = 0; (kernels = kernels_at(i)); i++)
         for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
-            if (type == LOCUS_BF16 && kernels->to_bfloats) continue; /* see test_kernels_bf16.c */
+            if (type == LOCUS_BF16 && kernels->to_bf16) continue; /* see test_kernels_bf16.c */
             struct guarded found = multiply(&product, kernels, n_threads);
             snprintf(what, sizeof what, "%s, type %d, [%d, %d] by %d rows, %d threads",
                      kernels->name, (int)type, rows, cols, n, n_threads);
@@ -179,9 +179,9 @@ START_TEST(halves_have_the_bits_of_plain_c)
                        found = guard((size_t)n * 2);
         const struct locus_kernels *kernels;
         for (int i = 0; (kernels = kernels_at(i)); i++) {
-            kernels->to_halves((void *)found.block, floats_of(&x), n);
+            kernels->to_f16((void *)found.block, floats_of(&x), n);
             for (int j = 0; j < n; j++) {
-                uint16_t half = locus_float_to_half(floats_of(&x)[j]);
+                uint16_t half = locus_float_to_f16(floats_of(&x)[j]);
                 ck_assert_mem_eq(found.block + 2 * j, &half, sizeof half);
             }
         }
@@ -258,7 +258,7 @@ static struct guarded random_cache(enum locus_cache_format format, size_t n_byte
             floats_of(&memory)[i] = random_float(odd);
     else if (format == LOCUS_FORMAT_F16)
         for (size_t i = 0; i < n_bytes / 2; i++) {
-            uint16_t half = locus_float_to_half(random_float(odd));
+            uint16_t half = locus_float_to_f16(random_float(odd));
             memcpy(memory.block + 2 * i, &half, 2);
         }
     else

@@ -60,7 +60,7 @@ static struct bound bound_of(const struct product *product, const float *w, int 
         const int second_first = c ^ 1;
         if (second_first >= cols) continue; /* what fills up a pair adds 0 */
         float weight = w[second_first], value = x[second_first];
-        float rounded = locus_bfloat_to_float(locus_float_to_bfloat(value));
+        float rounded = locus_bf16_to_float(locus_float_to_bf16(value));
         bound.expected = add_product(bound.expected, weight, rounded);
         if (!isfinite(weight) || !isfinite(rounded)) {
             bound.is_number = false;
@@ -119,7 +119,7 @@ static void check_cut(const struct product *product, const struct guarded *wante
         struct locus_matmul op = product_op(product, &found);
         op.n = product->n - i < step ? product->n - i : step;
         op.out += (size_t)i * (size_t)weight->rows;
-        op.in.bfloats += (size_t)i * locus_bfloat_cols(weight->cols);
+        op.in.bf16 += (size_t)i * locus_bf16_cols(weight->cols);
         op.in.x = NULL;
         for (int thread = 0; thread < n_threads; thread++)
             locus_multiply(kernels_with_dots(), &op, thread, n_threads);
@@ -197,13 +197,13 @@ START_TEST(rows_of_bfloats_are_whole_pairs)
     if (!has_dots("rows of avx512+vnni+bf16")) return;
     for (int n = 1; n <= 70; n++) {
         struct guarded x = random_floats((size_t)n, 6);
-        struct guarded found = guard(locus_bfloat_cols(n) * sizeof(uint16_t));
-        const uint16_t *bfloats = (const uint16_t *)(const void *)found.block;
+        struct guarded found = guard(locus_bf16_cols(n) * sizeof(uint16_t));
+        const uint16_t *bf16 = (const uint16_t *)(const void *)found.block;
         memset(found.block, 0xFF, found.size);
-        kernels->to_bfloats((uint16_t *)(void *)found.block, floats_of(&x), n);
+        kernels->to_bf16((uint16_t *)(void *)found.block, floats_of(&x), n);
         for (int i = 0; i < n; i++)
-            ck_assert_uint_eq(bfloats[i], locus_float_to_bfloat(floats_of(&x)[i]));
-        if (n % 2) ck_assert_uint_eq(bfloats[n], 0);
+            ck_assert_uint_eq(bf16[i], locus_float_to_bf16(floats_of(&x)[i]));
+        if (n % 2) ck_assert_uint_eq(bf16[n], 0);
         release(&x);
         release(&found);
     }
@@ -214,7 +214,7 @@ START_TEST(sets_without_dots_take_floats)
 {
     const struct locus_kernels *kernels;
     for (int i = 0; (kernels = kernels_at(i)); i++)
-        ck_assert(!strcmp(kernels->name, "avx512+vnni+bf16") == (kernels->to_bfloats != NULL));
+        ck_assert(!strcmp(kernels->name, "avx512+vnni+bf16") == (kernels->to_bf16 != NULL));
 }
 END_TEST
 

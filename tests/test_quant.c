@@ -26,14 +26,14 @@ static double half_value(uint16_t half)
 START_TEST(every_half_is_the_float_it_says)
 {
     for (uint32_t half = 0; half < 0x10000; half++) {
-        float got = locus_half_to_float((uint16_t)half);
+        float got = locus_f16_to_float((uint16_t)half);
         double wanted = half_value((uint16_t)half);
         if (isnan(wanted))
             ck_assert_msg(isnan(got), "%04x", half);
         else
             ck_assert_msg((double)got == wanted && !signbit(got) == !(half & 0x8000), "%04x", half);
-        uint16_t back = locus_float_to_half(got);
-        ck_assert_msg(isnan(got) ? isnan(locus_half_to_float(back)) : back == half, "%04x", half);
+        uint16_t back = locus_float_to_f16(got);
+        ck_assert_msg(isnan(got) ? isnan(locus_f16_to_float(back)) : back == half, "%04x", half);
     }
 }
 END_TEST
@@ -51,43 +51,43 @@ START_TEST(floats_become_the_nearest_half)
         } cases[] = {
             {middle, even}, {nextafterf(middle, 0), half}, {nextafterf(middle, INFINITY), next}};
         for (int i = 0; i < 3; i++) {
-            ck_assert_msg(locus_float_to_half(cases[i].value) == cases[i].wanted, "%.9g",
+            ck_assert_msg(locus_float_to_f16(cases[i].value) == cases[i].wanted, "%.9g",
                           (double)cases[i].value);
-            ck_assert(locus_float_to_half(-cases[i].value) == (cases[i].wanted | 0x8000));
+            ck_assert(locus_float_to_f16(-cases[i].value) == (cases[i].wanted | 0x8000));
         }
     }
-    ck_assert_uint_eq(locus_float_to_half(1e30F), 0x7C00);
-    ck_assert_uint_eq(locus_float_to_half(-INFINITY), 0xFC00);
-    ck_assert_uint_eq(locus_float_to_half(1e-30F), 0);
-    ck_assert_uint_eq(locus_float_to_half(-1e-45F), 0x8000);
-    ck_assert(isnan(locus_half_to_float(locus_float_to_half(locus_float_of(0x7F800001)))));
+    ck_assert_uint_eq(locus_float_to_f16(1e30F), 0x7C00);
+    ck_assert_uint_eq(locus_float_to_f16(-INFINITY), 0xFC00);
+    ck_assert_uint_eq(locus_float_to_f16(1e-30F), 0);
+    ck_assert_uint_eq(locus_float_to_f16(-1e-45F), 0x8000);
+    ck_assert(isnan(locus_f16_to_float(locus_float_to_f16(locus_float_of(0x7F800001)))));
 }
 END_TEST
 
 START_TEST(every_bfloat_is_the_upper_half_of_a_float)
 {
-    for (uint32_t bfloat = 0; bfloat < 0x10000; bfloat++)
-        ck_assert_uint_eq(locus_bits_of(locus_bfloat_to_float((uint16_t)bfloat)), bfloat << 16);
+    for (uint32_t bf16 = 0; bf16 < 0x10000; bf16++)
+        ck_assert_uint_eq(locus_bits_of(locus_bf16_to_float((uint16_t)bf16)), bf16 << 16);
 }
 END_TEST
 
 START_TEST(floats_become_the_nearest_bfloat)
 {
-    for (uint32_t bfloat = 0; bfloat < 0x7F80; bfloat++) {
-        float middle = locus_float_of(bfloat << 16 | 0x8000); /* exactly: ulps are as wide */
-        const uint32_t cases[][2] = {{locus_bits_of(middle), bfloat + (bfloat & 1)},
-                                     {locus_bits_of(middle) - 1, bfloat},
-                                     {locus_bits_of(middle) + 1, bfloat + 1},
-                                     {bfloat << 16, bfloat}};
+    for (uint32_t bf16 = 0; bf16 < 0x7F80; bf16++) {
+        float middle = locus_float_of(bf16 << 16 | 0x8000); /* exactly: ulps are as wide */
+        const uint32_t cases[][2] = {{locus_bits_of(middle), bf16 + (bf16 & 1)},
+                                     {locus_bits_of(middle) - 1, bf16},
+                                     {locus_bits_of(middle) + 1, bf16 + 1},
+                                     {bf16 << 16, bf16}};
         for (int i = 0; i < 4; i++) {
             float value = locus_float_of(cases[i][0]);
-            ck_assert_msg(locus_float_to_bfloat(value) == cases[i][1], "%.9g", (double)value);
-            ck_assert(locus_float_to_bfloat(-value) == (cases[i][1] | 0x8000));
+            ck_assert_msg(locus_float_to_bf16(value) == cases[i][1], "%.9g", (double)value);
+            ck_assert(locus_float_to_bf16(-value) == (cases[i][1] | 0x8000));
         }
     }
-    ck_assert_uint_eq(locus_float_to_bfloat(-INFINITY), 0xFF80);
-    ck_assert(isnan(locus_bfloat_to_float(locus_float_to_bfloat(locus_float_of(0x7F800001)))));
-    ck_assert(isnan(locus_bfloat_to_float(locus_float_to_bfloat(locus_float_of(0xFFFFFFFF)))));
+    ck_assert_uint_eq(locus_float_to_bf16(-INFINITY), 0xFF80);
+    ck_assert(isnan(locus_bf16_to_float(locus_float_to_bf16(locus_float_of(0x7F800001)))));
+    ck_assert(isnan(locus_bf16_to_float(locus_float_to_bf16(locus_float_of(0xFFFFFFFF)))));
 }
 END_TEST
 
@@ -108,8 +108,8 @@ static float draw_float(void)
 
 START_TEST(blocks_are_scaled_integers)
 {
-    struct locus_q8_0 q8 = {.scale = locus_float_to_half(0.25F)};
-    struct locus_q4_0 q4 = {.scale = locus_float_to_half(-0.5F)};
+    struct locus_q8_0 q8 = {.scale = locus_float_to_f16(0.25F)};
+    struct locus_q4_0 q4 = {.scale = locus_float_to_f16(-0.5F)};
     float out[LOCUS_BLOCK];
     for (int i = 0; i < LOCUS_BLOCK; i++)
         q8.q[i] = (int8_t)(i * 8 - 128);

@@ -67,7 +67,7 @@ START_TEST(each_value_of_a_block_has_its_nearest_level)
             x[i] = draw(&state) * 0.03f;
         locus_encode_row(&q8, LOCUS_Q8_0, x, LOCUS_BLOCK);
         locus_encode_row(&q4, LOCUS_Q4_0, x, LOCUS_BLOCK);
-        const float scale8 = locus_half_to_float(q8.scale), scale4 = locus_half_to_float(q4.scale);
+        const float scale8 = locus_f16_to_float(q8.scale), scale4 = locus_f16_to_float(q4.scale);
         for (int i = 0; i < LOCUS_BLOCK; i++) {
             const int half = LOCUS_BLOCK / 2;
             const int level4 = i < half ? (q4.q[i] & 15) - 8 : (q4.q[i - half] >> 4) - 8;
@@ -87,7 +87,7 @@ static void usual_rule(float *back, const float *x, enum locus_tensor_type type)
     float m = 0;
     for (int i = 0; i < LOCUS_BLOCK; i++)
         if (fabsf(x[i]) > fabsf(m)) m = x[i];
-    float scale = locus_half_to_float(locus_float_to_half(q8 ? fabsf(m) / 127 : m / -8));
+    float scale = locus_f16_to_float(locus_float_to_f16(q8 ? fabsf(m) / 127 : m / -8));
     for (int i = 0; i < LOCUS_BLOCK; i++) {
         float level = scale != 0 ? roundf(x[i] / scale) : 0;
         back[i] = scale * fminf(fmaxf(level, q8 ? -127 : -8), q8 ? 127 : 7);

@@ -191,14 +191,15 @@ static void sum_gates(const void *state, const struct locus_observe_op *op)
 {
     (void)state;
     for (int i = 0; i < op->n; i++)
-        op->kept[i] = op->kept[i - 1] - 0.1f * log1pf(expf(op->x[(ptrdiff_t)i * TINY_EMBD]));
+        op->token_states[i] =
+            op->token_states[i - 1] - 0.1f * log1pf(expf(op->x[(ptrdiff_t)i * TINY_EMBD]));
 }
 
 static void dim(const void *state, const struct locus_bias_op *op)
 {
     (void)state;
     for (int j = 0; j < op->n_k; j++)
-        op->scores[j] += op->q_kept[0] - op->k_kept[j];
+        op->scores[j] += op->q_token_state[0] - op->k_token_states[j];
 }
 
 static const struct locus_position_scheme gated = {.abi = LOCUS_POSITION_ABI,

@@ -164,7 +164,7 @@ static void check_rows(const struct text *text, locus_session_params params, con
 static bool same_bits(enum locus_tensor_type type, const struct locus_kernels *kernels,
                       const struct locus_kernels *others)
 {
-    return type != LOCUS_BF16 || !kernels->to_bfloats == !others->to_bfloats;
+    return type != LOCUS_BF16 || !kernels->to_bf16 == !others->to_bf16;
 }
 
 static void check_model(const struct text *text, enum locus_cache_type cache_type,

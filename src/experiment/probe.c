@@ -100,23 +100,24 @@ enum locus_status locus_probe_table(const struct locus_scheme_probe *probe, cons
     if (!position->spec.scheme->embed)
         return refuse(position, "adds nothing to the embedding: it has no table", error);
     size_t n = (size_t)probe->length, n_embd = (size_t)probe->model->config.n_embd;
-    size_t kept_floats = (size_t)position->embed_floats;
-    if (kept_floats && !tokens)
+    size_t state_floats = (size_t)position->embed_floats;
+    if (state_floats && !tokens)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position %s adds what depends on the text: it needs one",
                           position->spec.scheme->name);
     float *before = calloc(n * n_embd, sizeof *before);
-    float *kept = calloc((n + 1) * kept_floats + 1, sizeof *kept);
+    float *token_states = calloc((n + 1) * state_floats + 1, sizeof *token_states);
     int32_t *none = calloc(n, sizeof *none);
     enum locus_status status = LOCUS_OK;
-    if (!before || !kept || !none)
+    if (!before || !token_states || !none)
         status = locus_fail_memory(error, n * n_embd * sizeof *before);
-    else if (!kept_floats || !(status = look_up(probe, tokens, before, error))) {
+    else if (!state_floats || !(status = look_up(probe, tokens, before, error))) {
         memcpy(table, before, n * n_embd * sizeof *table);
         const struct locus_embed_op op = {.tokens = tokens ? tokens : none,
                                           .x = table,
                                           .n = probe->length,
-                                          .kept = kept_floats ? kept + kept_floats : NULL};
+                                          .token_states =
+                                              state_floats ? token_states + state_floats : NULL};
         locus_position_embed(position, &op);
         for (size_t i = 0; i < n * n_embd; i++)
             table[i] -= before[i];
@@ -124,7 +125,7 @@ enum locus_status locus_probe_table(const struct locus_scheme_probe *probe, cons
             status = check_number(probe, (double)table[i], error);
     }
     free(before);
-    free(kept);
+    free(token_states);
     free(none);
     return status;
 }

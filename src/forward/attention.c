@@ -37,7 +37,7 @@ struct scratch {
 
 /* Rows [row, row_end) of heads [head, head_end). Their queries are numbered row after row. Either
  * one row, or heads that share their keys. */
-struct reading {
+struct unit {
     struct locus_session *session;
     const struct locus_position *position; /* the layer's scheme */
     int layer, row, row_end, head, head_end;
@@ -120,61 +120,60 @@ size_t locus_attend_floats(const struct locus_session *session)
 
 /* ---- queries ------------------------------------------------------------------------------ */
 
-static int n_heads(const struct reading *reading)
+static int n_heads(const struct unit *unit)
 {
-    return reading->head_end - reading->head;
+    return unit->head_end - unit->head;
 }
 
-static int n_queries(const struct reading *reading)
+static int n_queries(const struct unit *unit)
 {
-    return (reading->row_end - reading->row) * n_heads(reading);
+    return (unit->row_end - unit->row) * n_heads(unit);
 }
 
-static const struct locus_span *query_span(const struct reading *reading, int query)
+static const struct locus_span *query_span(const struct unit *unit, int query)
 {
-    return &reading->spans[query / n_heads(reading)];
+    return &unit->spans[query / n_heads(unit)];
 }
 
-static int query_head(const struct reading *reading, int query)
+static int query_head(const struct unit *unit, int query)
 {
-    return reading->head + query % n_heads(reading);
+    return unit->head + query % n_heads(unit);
 }
 
 /* Queries [*query, *query_end) are those that read the keys of head kv. */
-static void queries_of(const struct reading *reading, int kv, int *query, int *query_end)
+static void queries_of(const struct unit *unit, int kv, int *query, int *query_end)
 {
-    const int group = group_size(reading->session);
-    const int first = kv * group - reading->head, end = first + group;
+    const int group = group_size(unit->session);
+    const int first = kv * group - unit->head, end = first + group;
     *query = first > 0 ? first : 0;
-    *query_end = end < n_heads(reading) ? end : n_heads(reading);
-    if (reading->row_end - reading->row > 1) *query = 0, *query_end = n_queries(reading);
+    *query_end = end < n_heads(unit) ? end : n_heads(unit);
+    if (unit->row_end - unit->row > 1) *query = 0, *query_end = n_queries(unit);
 }
 
 /* Where a row's heads are in session->q, q_moved and attended. */
-static size_t row_offset(const struct reading *reading, int row)
+static size_t row_offset(const struct unit *unit, int row)
 {
-    const struct locus_config *config = &reading->session->model->config;
-    return ((size_t)row * (size_t)config->n_head + (size_t)reading->head) *
-           (size_t)config->head_dim;
+    const struct locus_config *config = &unit->session->model->config;
+    return ((size_t)row * (size_t)config->n_head + (size_t)unit->head) * (size_t)config->head_dim;
 }
 
-static void gather_queries(const struct reading *reading)
+static void gather_queries(const struct unit *unit)
 {
-    const struct locus_session *session = reading->session;
-    const float *rows = reading->spans[0].moved ? session->q_moved : session->q;
-    const size_t n = (size_t)n_heads(reading) * (size_t)session->model->config.head_dim;
-    for (int row = reading->row; row < reading->row_end; row++)
-        memcpy(reading->scratch.q + (size_t)(row - reading->row) * n,
-               rows + row_offset(reading, row), n * sizeof *rows);
+    const struct locus_session *session = unit->session;
+    const float *rows = unit->spans[0].moved ? session->q_moved : session->q;
+    const size_t n = (size_t)n_heads(unit) * (size_t)session->model->config.head_dim;
+    for (int row = unit->row; row < unit->row_end; row++)
+        memcpy(unit->scratch.q + (size_t)(row - unit->row) * n, rows + row_offset(unit, row),
+               n * sizeof *rows);
 }
 
 /* Of the slots [start, stop) each query sees first[query] to end[query], counted from start; none
  * where end <= first. */
-static void clip_spans(const struct reading *reading, int start, int stop)
+static void clip_spans(const struct unit *unit, int start, int stop)
 {
-    const struct scratch *scratch = &reading->scratch;
-    for (int query = 0; query < n_queries(reading); query++) {
-        const struct locus_span *span = query_span(reading, query);
+    const struct scratch *scratch = &unit->scratch;
+    for (int query = 0; query < n_queries(unit); query++) {
+        const struct locus_span *span = query_span(unit, query);
         scratch->first[query] = span->first > start ? span->first - start : 0;
         scratch->end[query] = (span->end < stop ? span->end : stop) - start;
         if (scratch->end[query] <= scratch->first[query])
@@ -186,71 +185,72 @@ static void clip_spans(const struct reading *reading, int start, int stop)
 
 /* The keys of slots [first, end) of a block from `start` on, cached as projected, become panels
  * rotated for this row's query. */
-static void rotate_block(const struct reading *reading, int start, int first, int end)
+static void rotate_block(const struct unit *unit, int start, int first, int end)
 {
-    const struct locus_session *session = reading->session;
-    const struct scratch *scratch = &reading->scratch;
+    const struct locus_session *session = unit->session;
+    const struct scratch *scratch = &unit->scratch;
     const struct locus_cache *cache = &session->cache;
     float *keys = scratch->keys +
                   (size_t)(first - start) * (size_t)cache->n_head_kv * (size_t)cache->head_dim;
-    locus_cache_get_key_rows(cache, reading->layer, first, end, keys);
+    locus_cache_get_key_rows(cache, unit->layer, first, end, keys);
     for (int j = first; j < end; j++)
         scratch->k_positions[j - first] = session->first_position + j;
-    const struct locus_rotate_op op = {.layer = reading->layer,
+    const struct locus_rotate_op op = {.layer = unit->layer,
                                        .which = LOCUS_KEY,
                                        .rows = keys,
                                        .n = end - first,
                                        .n_heads = cache->n_head_kv,
                                        .positions = scratch->k_positions,
-                                       .origin = reading->spans[0].q_position,
-                                       .kept = locus_layer_kept(session, reading->layer, first),
+                                       .origin = unit->spans[0].q_position,
+                                       .token_states =
+                                           locus_layer_states(session, unit->layer, first),
                                        .n_axes = session->n_axes,
                                        .coordinates = locus_coordinates_at(session, first)};
-    locus_position_rotate(reading->position, &op);
+    locus_position_rotate(unit->position, &op);
     locus_cache_pack_keys(cache, scratch->keys, end - start, scratch->panels);
 }
 
 /* The queries as they read the block from slot `start` on: [n_queries, head_dim]. */
-static const float *block_queries(const struct reading *reading, int start)
+static const float *block_queries(const struct unit *unit, int start)
 {
-    const struct locus_session *session = reading->session;
-    const struct scratch *scratch = &reading->scratch;
-    const int n_rows = reading->row_end - reading->row;
-    const int slot = session->length + reading->row;
-    if (reading->position->frame != LOCUS_FRAME_BLOCK) return scratch->q;
+    const struct locus_session *session = unit->session;
+    const struct scratch *scratch = &unit->scratch;
+    const int n_rows = unit->row_end - unit->row;
+    const int slot = session->length + unit->row;
+    if (unit->position->frame != LOCUS_FRAME_BLOCK) return scratch->q;
     memcpy(scratch->rotated, scratch->q,
-           (size_t)(n_queries(reading) * session->cache.head_dim) * sizeof *scratch->q);
+           (size_t)(n_queries(unit) * session->cache.head_dim) * sizeof *scratch->q);
     for (int i = 0; i < n_rows; i++)
-        scratch->q_positions[i] = reading->spans[i].q_position;
+        scratch->q_positions[i] = unit->spans[i].q_position;
     const struct locus_rotate_op op = {
-        .layer = reading->layer,
+        .layer = unit->layer,
         .which = LOCUS_QUERY,
         .rows = scratch->rotated,
         .n = n_rows,
-        .n_heads = n_heads(reading),
-        .first_head = reading->head,
+        .n_heads = n_heads(unit),
+        .first_head = unit->head,
         .positions = scratch->q_positions,
-        .origin = locus_block_origin(session, start, reading->spans[0].far),
-        .kept = locus_layer_kept(session, reading->layer, slot),
+        .origin = locus_block_origin(session, start, unit->spans[0].group),
+        .token_states = locus_layer_states(session, unit->layer, slot),
         .n_axes = session->n_axes,
         .coordinates = locus_coordinates_at(session, slot)};
-    locus_position_rotate(reading->position, &op);
+    locus_position_rotate(unit->position, &op);
     return scratch->rotated;
 }
 
 /* Scaled scores against the slots [start, end) of one block; `at` is its place in the segment.
  * Slots that no query sees yet may lie among them. */
-static void score_block(const struct reading *reading, int start, int end, int at)
+static void score_block(const struct unit *unit, int start, int end, int at)
 {
-    const struct locus_session *session = reading->session;
+    const struct locus_session *session = unit->session;
     const struct locus_config *config = &session->model->config;
-    const struct scratch *scratch = &reading->scratch;
+    const struct scratch *scratch = &unit->scratch;
     const int group = group_size(session);
-    const bool by_query = reading->position->frame == LOCUS_FRAME_QUERY;
-    const float *q = block_queries(reading, start);
-    for (int kv = reading->head / group; kv <= (reading->head_end - 1) / group; kv++) {
+    const bool by_query = unit->position->frame == LOCUS_FRAME_QUERY;
+    const float *q = block_queries(unit, start);
+    for (int kv = unit->head / group; kv <= (unit->head_end - 1) / group; kv++) {
         int query, query_end;
-        queries_of(reading, kv, &query, &query_end);
+        queries_of(unit, kv, &query, &query_end);
         struct locus_scores op = {
             .format = by_query ? LOCUS_FORMAT_F32 : session->cache.format,
             .out = scratch->scores + (size_t)query * (size_t)scratch->segment + at,
@@ -265,8 +265,8 @@ static void score_block(const struct reading *reading, int start, int end, int a
             op.keys = scratch->panels + (size_t)kv * LOCUS_KEY_BLOCK * (size_t)config->head_dim;
         else
             op.keys = locus_cache_keys(&session->cache,
-                                       reading->spans[0].far ? LOCUS_FAR_KEYS : LOCUS_KEYS,
-                                       reading->layer, kv, start);
+                                       unit->spans[0].group ? LOCUS_GROUP_KEYS : LOCUS_KEYS,
+                                       unit->layer, kv, start);
         session->kernels->scores(&op);
         for (int i = 0; i < op.n_rows && config->score_cap > 0; i++)
             session->kernels->scale_and_cap(op.out + (size_t)i * op.stride,
@@ -275,39 +275,39 @@ static void score_block(const struct reading *reading, int start, int end, int a
 }
 
 /* Adds the bias to each query's scores of the segment from `start` on. */
-static void add_biases(const struct reading *reading, int start)
+static void add_biases(const struct unit *unit, int start)
 {
-    const struct locus_session *session = reading->session;
-    const struct scratch *scratch = &reading->scratch;
+    const struct locus_session *session = unit->session;
+    const struct scratch *scratch = &unit->scratch;
     const struct locus_probe *probe = &session->probe;
-    if (!locus_position_has_bias(reading->position) && !probe->weights) return;
-    for (int query = 0; query < n_queries(reading); query++) {
-        const struct locus_span *span = query_span(reading, query);
-        const int head = query_head(reading, query);
-        const int slot = session->length + reading->row + query / n_heads(reading);
+    if (!locus_position_has_bias(unit->position) && !probe->weights) return;
+    for (int query = 0; query < n_queries(unit); query++) {
+        const struct locus_span *span = query_span(unit, query);
+        const int head = query_head(unit, query);
+        const int slot = session->length + unit->row + query / n_heads(unit);
         const int first = start + scratch->first[query];
         const int n = scratch->end[query] - scratch->first[query];
         float *scores =
             scratch->scores + (size_t)query * (size_t)scratch->segment + scratch->first[query];
         if (n == 0) continue;
         const struct locus_bias_op op = {
-            .layer = reading->layer,
+            .layer = unit->layer,
             .head = head,
             .q = scratch->q + (size_t)query * (size_t)session->cache.head_dim,
             .q_position = span->q_position,
             .n_k = n,
             .k_first = session->first_position + first,
-            .k_positions = span->far ? session->far_positions + first : NULL,
+            .k_positions = span->group ? session->group_positions + first : NULL,
             .scores = scores,
             .scratch = scratch->bias,
-            .q_kept = locus_layer_kept(session, reading->layer, slot),
-            .k_kept = locus_layer_kept(session, reading->layer, first),
+            .q_token_state = locus_layer_states(session, unit->layer, slot),
+            .k_token_states = locus_layer_states(session, unit->layer, first),
             .n_axes = session->n_axes,
             .q_coordinates = locus_coordinates_at(session, slot),
             .k_coordinates = locus_coordinates_at(session, first),
         };
-        locus_position_bias(reading->position, &op);
-        if (probe->weights && probe->layer == reading->layer && probe->head == head) {
+        locus_position_bias(unit->position, &op);
+        if (probe->weights && probe->layer == unit->layer && probe->head == head) {
             memcpy(probe->weights + (size_t)slot * (size_t)probe->n + first, scores,
                    (size_t)n * sizeof *scores);
         }
@@ -317,15 +317,15 @@ static void add_biases(const struct reading *reading, int start)
 /* ---- the softmax -------------------------------------------------------------------------- */
 
 /* Takes one block of slots, in `at` of the segment, into the softmax of every query. */
-static void mix_block(const struct reading *reading, int start, int at)
+static void mix_block(const struct unit *unit, int start, int at)
 {
-    const struct locus_session *session = reading->session;
-    const struct scratch *scratch = &reading->scratch;
+    const struct locus_session *session = unit->session;
+    const struct scratch *scratch = &unit->scratch;
     const struct locus_cache *cache = &session->cache;
     const int group = group_size(session);
-    for (int kv = reading->head / group; kv <= (reading->head_end - 1) / group; kv++) {
+    for (int kv = unit->head / group; kv <= (unit->head_end - 1) / group; kv++) {
         int query, query_end;
-        queries_of(reading, kv, &query, &query_end);
+        queries_of(unit, kv, &query, &query_end);
         const struct locus_mixing op = {
             .format = cache->format,
             .softmax = scratch->softmax + query,
@@ -334,7 +334,7 @@ static void mix_block(const struct reading *reading, int start, int at)
             .stride = (size_t)scratch->segment,
             .first = scratch->first + query,
             .end = scratch->end + query,
-            .values = locus_cache_values(cache, reading->layer, kv, start),
+            .values = locus_cache_values(cache, unit->layer, kv, start),
             .n_rows = query_end - query,
             .head_dim = cache->head_dim,
         };
@@ -343,36 +343,36 @@ static void mix_block(const struct reading *reading, int start, int at)
 }
 
 /* Takes slots [first, end) of the segment from `start` on into the softmax of every query. */
-static void take_segment(const struct reading *reading, int start, int first, int end)
+static void take_segment(const struct unit *unit, int start, int first, int end)
 {
     for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
         const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
-        if (reading->position->frame == LOCUS_FRAME_QUERY)
-            rotate_block(reading, block, first > block ? first : block, block_end);
-        score_block(reading, block, block_end, block - start);
+        if (unit->position->frame == LOCUS_FRAME_QUERY)
+            rotate_block(unit, block, first > block ? first : block, block_end);
+        score_block(unit, block, block_end, block - start);
     }
-    clip_spans(reading, start, end);
-    add_biases(reading, start);
+    clip_spans(unit, start, end);
+    add_biases(unit, start);
     for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
         const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
-        if (reading->scratch.segment > LOCUS_KEY_BLOCK) clip_spans(reading, block, block_end);
-        mix_block(reading, block, block - start);
+        if (unit->scratch.segment > LOCUS_KEY_BLOCK) clip_spans(unit, block, block_end);
+        mix_block(unit, block, block - start);
     }
 }
 
 /* Takes a span of each row, all of one kind. */
-static void take_span(struct reading *reading, const struct locus_span *spans)
+static void take_span(struct unit *unit, const struct locus_span *spans)
 {
-    reading->spans = spans;
+    unit->spans = spans;
     int first = spans[0].first, end = spans[0].end;
-    for (int i = 1; i < reading->row_end - reading->row; i++) {
+    for (int i = 1; i < unit->row_end - unit->row; i++) {
         first = spans[i].first < first ? spans[i].first : first;
         end = spans[i].end > end ? spans[i].end : end;
     }
-    gather_queries(reading);
-    const int segment = reading->scratch.segment;
+    gather_queries(unit);
+    const int segment = unit->scratch.segment;
     for (int start = first / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK; start < end; start += segment)
-        take_segment(reading, start, first > start ? first : start,
+        take_segment(unit, start, first > start ? first : start,
                      end < start + segment ? end : start + segment);
 }
 
@@ -393,20 +393,20 @@ static int row_spans(const struct locus_session *session, int layer, int slot,
     return n;
 }
 
-/* Rows from reading->row on that see as many spans of the same kinds, `limit` at most: their spans,
- * spans[s][row], and how many; reading->row_end is set. */
-static int rows_alike(struct reading *reading, int limit,
+/* Rows from unit->row on that see as many spans of the same kinds, `limit` at most: their spans,
+ * spans[s][row], and how many; unit->row_end is set. */
+static int rows_alike(struct unit *unit, int limit,
                       struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS])
 {
-    const struct locus_session *session = reading->session;
+    const struct locus_session *session = unit->session;
     int n_spans = 0;
-    for (reading->row_end = reading->row; reading->row_end < limit; reading->row_end++) {
-        const int i = reading->row_end - reading->row;
+    for (unit->row_end = unit->row; unit->row_end < limit; unit->row_end++) {
+        const int i = unit->row_end - unit->row;
         struct locus_span own[LOCUS_MAX_SPANS];
-        int n = row_spans(session, reading->layer, session->length + reading->row_end, own);
+        int n = row_spans(session, unit->layer, session->length + unit->row_end, own);
         if (i == 0) n_spans = n;
         for (int s = 0; s < n && i > 0 && n == n_spans; s++)
-            if (own[s].moved != spans[s][0].moved || own[s].far != spans[s][0].far) n = -1;
+            if (own[s].moved != spans[s][0].moved || own[s].group != spans[s][0].group) n = -1;
         if (n != n_spans) break;
         for (int s = 0; s < n; s++)
             spans[s][i] = own[s];
@@ -414,12 +414,12 @@ static int rows_alike(struct reading *reading, int limit,
     return n_spans;
 }
 
-static void attend_rows(struct reading *reading, int n_spans,
+static void attend_rows(struct unit *unit, int n_spans,
                         struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS])
 {
-    struct locus_session *session = reading->session;
-    const struct scratch *scratch = &reading->scratch;
-    const size_t n = (size_t)n_queries(reading);
+    struct locus_session *session = unit->session;
+    const struct scratch *scratch = &unit->scratch;
+    const size_t n = (size_t)n_queries(unit);
     const size_t head_dim = (size_t)session->model->config.head_dim;
     /* NOLINTBEGIN(clang-analyzer-core.*): lay_out gives no addresses only when it counts sizes */
     for (size_t i = 0; i < n; i++)
@@ -427,26 +427,26 @@ static void attend_rows(struct reading *reading, int n_spans,
     memset(scratch->mix, 0, n * head_dim * sizeof *scratch->mix);
     /* NOLINTEND(clang-analyzer-core.*) */
     for (int s = 0; s < n_spans; s++)
-        take_span(reading, spans[s]);
+        take_span(unit, spans[s]);
     for (size_t i = 0; i < n; i++) {
-        const int row = reading->row + (int)i / n_heads(reading);
+        const int row = unit->row + (int)i / n_heads(unit);
         float *out =
-            session->attended + row_offset(reading, row) + i % (size_t)n_heads(reading) * head_dim;
+            session->attended + row_offset(unit, row) + i % (size_t)n_heads(unit) * head_dim;
         session->kernels->finish(&scratch->softmax[i], out, scratch->mix + i * head_dim,
                                  session->model->config.head_dim);
     }
 }
 
 /* How units are cut: rows and heads of each. */
-static void cut_units(const struct reading *reading, int n, int n_threads, int *rows, int *heads)
+static void cut_units(const struct unit *unit, int n, int n_threads, int *rows, int *heads)
 {
-    const struct locus_session *session = reading->session;
-    const int n_head = session->model->config.n_head, most = reading->scratch.n_queries;
-    const bool by_query = reading->position->frame == LOCUS_FRAME_QUERY;
+    const struct locus_session *session = unit->session;
+    const int n_head = session->model->config.n_head, most = unit->scratch.n_queries;
+    const bool by_query = unit->position->frame == LOCUS_FRAME_QUERY;
     *rows = 1;
     *heads = by_query ? n_head : group_size(session);
     if (*heads > most) *heads = most;
-    /* A few rows are shared out by heads, at the price of reading keys twice. */
+    /* A few rows are shared out by heads, at the price of unit keys twice. */
     while (*heads > 1 && n * ((n_head - 1) / *heads + 1) < n_threads)
         *heads = (*heads + 1) / 2;
     if (by_query) return;
@@ -459,23 +459,23 @@ void locus_attend(struct locus_session *session, int layer, int n, int thread, i
 {
     float *base = session->threads + (size_t)thread * session->thread_floats;
     size_t used = 0;
-    struct reading reading = {.session = session,
-                              .position = locus_positions_at(&session->positions, layer),
-                              .layer = layer};
-    reading.scratch = lay_out(session, reading.position, base, &used);
+    struct unit unit = {.session = session,
+                        .position = locus_positions_at(&session->positions, layer),
+                        .layer = layer};
+    unit.scratch = lay_out(session, unit.position, base, &used);
     struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS];
     const int n_head = session->model->config.n_head;
     int rows, heads;
-    cut_units(&reading, n, n_threads, &rows, &heads);
+    cut_units(&unit, n, n_threads, &rows, &heads);
     const int n_row_units = (n - 1) / rows + 1, n_head_units = (n_head - 1) / heads + 1;
     /* Later rows see more keys: deal them out in turn. */
-    for (int unit = thread; unit < n_row_units * n_head_units; unit += n_threads) {
-        const int row = unit % n_row_units * rows, row_end = row + rows < n ? row + rows : n;
-        reading.head = unit / n_row_units * heads;
-        reading.head_end = reading.head + heads < n_head ? reading.head + heads : n_head;
-        for (reading.row = row; reading.row < row_end; reading.row = reading.row_end) {
-            const int n_spans = rows_alike(&reading, row_end, spans);
-            attend_rows(&reading, n_spans, spans);
+    for (int i = thread; i < n_row_units * n_head_units; i += n_threads) {
+        const int row = i % n_row_units * rows, row_end = row + rows < n ? row + rows : n;
+        unit.head = i / n_row_units * heads;
+        unit.head_end = unit.head + heads < n_head ? unit.head + heads : n_head;
+        for (unit.row = row; unit.row < row_end; unit.row = unit.row_end) {
+            const int n_spans = rows_alike(&unit, row_end, spans);
+            attend_rows(&unit, n_spans, spans);
         }
     }
 }

@@ -17,7 +17,7 @@ static void ask_for_large_pages(void *block, size_t n_bytes, size_t n_stores)
     if (n_bytes <= MOST || n_stores <= MOST / LARGE_PAGE) locus_aligned_huge(block, n_bytes);
 }
 
-enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error)
+enum locus_status locus_cache_init(struct locus_cache *cache, bool group, locus_error *error)
 {
     size_t n_stores = (size_t)cache->n_layer * (size_t)cache->n_head_kv, n_blocks, n_slots = 0;
     cache->key_panel_bytes = locus_key_panel_bytes(cache->format, cache->head_dim);
@@ -27,7 +27,7 @@ enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_er
     cache->key_block_bytes = panels > rows ? panels : rows;
     bool failed = !locus_mul_size(n_stores, (size_t)cache->n_blocks, &n_blocks) ||
                   !locus_mul_size(n_blocks, LOCUS_KEY_BLOCK, &n_slots);
-    for (int store = 0; !failed && store < (far ? 2 : 1); store++) {
+    for (int store = 0; !failed && store < (group ? 2 : 1); store++) {
         cache->keys[store] = locus_aligned_zalloc(n_blocks, cache->key_block_bytes);
         failed = !cache->keys[store];
         if (!failed)
@@ -47,9 +47,9 @@ enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_er
 void locus_cache_free(struct locus_cache *cache)
 {
     locus_aligned_free(cache->keys[LOCUS_KEYS]);
-    locus_aligned_free(cache->keys[LOCUS_FAR_KEYS]);
+    locus_aligned_free(cache->keys[LOCUS_GROUP_KEYS]);
     locus_aligned_free(cache->values);
-    cache->keys[LOCUS_KEYS] = cache->keys[LOCUS_FAR_KEYS] = cache->values = NULL;
+    cache->keys[LOCUS_KEYS] = cache->keys[LOCUS_GROUP_KEYS] = cache->values = NULL;
 }
 
 /* Where a slot's block is: a block of a layer's key head, counted over all stores. */
@@ -155,7 +155,7 @@ static bool put_key(const struct locus_cache *cache, unsigned char *panel, int l
         for (int first = 0; first < head_dim; first += PART) {
             uint16_t part[PART];
             const int n = head_dim - first < PART ? head_dim - first : PART;
-            cache->kernels->to_halves(part, k + first, n);
+            cache->kernels->to_f16(part, k + first, n);
             fits &= !overflows(part, k + first, n);
             for (int d = 0; d < n; d++)
                 halves[(first + d) * LOCUS_KEY_PANEL + lane] = part[d];
@@ -183,7 +183,7 @@ static bool put_row(const struct locus_cache *cache, unsigned char *row, const f
     if (cache->format == LOCUS_FORMAT_F32)
         memcpy(row, v, (size_t)head_dim * sizeof *v);
     else if (cache->format == LOCUS_FORMAT_F16) {
-        cache->kernels->to_halves(halves, v, head_dim);
+        cache->kernels->to_f16(halves, v, head_dim);
         return !overflows(halves, v, head_dim);
     } else {
         int n_blocks = locus_cache_blocks(head_dim);
@@ -243,7 +243,7 @@ static void get_row(const struct locus_cache *cache, const unsigned char *row, f
         memcpy(out, row, (size_t)head_dim * sizeof *out);
         break;
     case LOCUS_FORMAT_F16:
-        cache->kernels->from_halves(out, (const uint16_t *)(const void *)row, head_dim);
+        cache->kernels->from_f16(out, (const uint16_t *)(const void *)row, head_dim);
         break;
     case LOCUS_FORMAT_Q8_0:
         for (int d = 0; d < head_dim; d++)

@@ -18,8 +18,8 @@ _Static_assert((int)LOCUS_KEY_BLOCK == (int)LOCUS_MIX_KEYS, "the softmax takes i
 _Static_assert((int)LOCUS_KEY_BLOCK % (int)LOCUS_KEY_PANEL == 0, "a block is whole panels");
 
 enum locus_key_store {
-    LOCUS_KEYS,    /* rotated for their own positions, or as projected */
-    LOCUS_FAR_KEYS /* the same keys at other positions */
+    LOCUS_KEYS,      /* rotated for their own positions, or as projected */
+    LOCUS_GROUP_KEYS /* the same keys at other positions */
 };
 
 struct locus_cache {
@@ -29,7 +29,7 @@ struct locus_cache {
     int n_pinned, n_blocks;
     size_t key_panel_bytes, value_row_bytes; /* of 16 keys; of a value, or of a key as a row */
     size_t key_block_bytes;                  /* of 64 keys, as panels or as rows */
-    unsigned char *keys[2];   /* [n_layer][n_head_kv][n_blocks] blocks; far ones may be NULL */
+    unsigned char *keys[2];   /* [n_layer][n_head_kv][n_blocks] blocks; the group store be NULL */
     unsigned char *values;    /* [n_layer][n_head_kv][n_blocks * 64] rows */
     _Atomic int64_t overflow; /* see locus_cache_overflow */
 };
@@ -41,8 +41,8 @@ static inline int locus_cache_n_blocks(int n)
 }
 
 /* Allocates the stores; the shape (all that is not a pointer or a size in bytes) is the caller's
- * to fill in. `far`: keys are stored twice. */
-enum locus_status locus_cache_init(struct locus_cache *cache, bool far, locus_error *error);
+ * to fill in. `group`: keys are stored twice. */
+enum locus_status locus_cache_init(struct locus_cache *cache, bool group, locus_error *error);
 void locus_cache_free(struct locus_cache *cache);
 
 /* Stores one token's keys, rows [n_head_kv, head_dim], in a slot of a layer: in panels, or

@@ -30,7 +30,7 @@ static void embed(const struct pass *pass)
     }
     await_all(pass);
     if (pass->thread == 0) {
-        const size_t kept_before = (size_t)session->length + 1;
+        const size_t states_before = (size_t)session->length + 1;
         const struct locus_embed_op op = {
             .tokens = pass->tokens,
             .x = session->x,
@@ -38,8 +38,10 @@ static void embed(const struct pass *pass)
             .n = pass->n,
             .n_axes = session->n_axes,
             .coordinates = locus_coordinates_at(session, session->length),
-            .kept =
-                session->kept ? session->kept + kept_before * (size_t)session->embed_floats : NULL,
+            .token_states =
+                session->embed_states
+                    ? session->embed_states + states_before * (size_t)session->embed_floats
+                    : NULL,
         };
         locus_position_embed(&session->positions.schemes[0], &op);
     }
@@ -58,7 +60,8 @@ static void observe(const struct pass *pass, int layer, const float *in)
                                         .x = in,
                                         .first_position = session->first_position + session->length,
                                         .n = pass->n,
-                                        .kept = locus_layer_kept(session, layer, session->length)};
+                                        .token_states =
+                                            locus_layer_states(session, layer, session->length)};
     if (pass->thread == 0)
         locus_position_observe(locus_positions_at(&session->positions, layer), &op);
 }
@@ -98,7 +101,7 @@ static void rotate_queries(const struct locus_session *session, int layer, float
                                        .n = n,
                                        .n_heads = session->model->config.n_head,
                                        .positions = positions,
-                                       .kept = locus_layer_kept(session, layer, slot),
+                                       .token_states = locus_layer_states(session, layer, slot),
                                        .n_axes = session->n_axes,
                                        .coordinates = locus_coordinates_at(session, slot)};
     if (position->frame != LOCUS_FRAME_BLOCK) locus_position_rotate(position, &op);
@@ -106,7 +109,7 @@ static void rotate_queries(const struct locus_session *session, int layer, float
 
 /* Keys of the slots from `slot` on to their positions, unless attention does it query by query. */
 static void rotate_keys(const struct locus_session *session, int layer, float *k, int slot,
-                        const int *positions, int n, bool far)
+                        const int *positions, int n, bool group)
 {
     const struct locus_position *position = locus_positions_at(&session->positions, layer);
     const size_t width = (size_t)session->cache.n_head_kv * (size_t)session->cache.head_dim;
@@ -119,19 +122,19 @@ static void rotate_keys(const struct locus_session *session, int layer, float *k
     for (int i = 0; i < n; i += op.n) {
         op.rows = k + (size_t)i * width;
         op.positions = positions + i;
-        op.kept = locus_layer_kept(session, layer, slot + i);
+        op.token_states = locus_layer_states(session, layer, slot + i);
         op.coordinates = locus_coordinates_at(session, slot + i);
         if (position->frame == LOCUS_FRAME_BLOCK) {
             const int left = LOCUS_KEY_BLOCK - (slot + i) % LOCUS_KEY_BLOCK;
             op.n = left < n - i ? left : n - i;
-            op.origin = locus_block_origin(session, slot + i, far);
+            op.origin = locus_block_origin(session, slot + i, group);
         }
         locus_position_rotate(position, &op);
     }
 }
 
 /* The second rotation, from q and k as projected: queries to where their moved spans have them, and
- * keys into the far store. */
+ * keys into the group store. */
 static void move_rows(const struct pass *pass, int layer, int first, int n)
 {
     struct locus_session *session = pass->session;
@@ -149,12 +152,12 @@ static void move_rows(const struct pass *pass, int layer, int first, int n)
     }
     memcpy(q, session->q + (size_t)first * q_width, (size_t)n * q_width * sizeof *q);
     rotate_queries(session, layer, q, slot, positions, n);
-    if (!session->k_far) return;
-    float *k = session->k_far + (size_t)first * kv_width;
+    if (!session->k_group) return;
+    float *k = session->k_group + (size_t)first * kv_width;
     memcpy(k, session->k + (size_t)first * kv_width, (size_t)n * kv_width * sizeof *k);
-    rotate_keys(session, layer, k, slot, session->far_positions + slot, n, true);
+    rotate_keys(session, layer, k, slot, session->group_positions + slot, n, true);
     for (int i = 0; i < n; i++)
-        locus_cache_put_keys(&session->cache, LOCUS_FAR_KEYS, layer, slot + i,
+        locus_cache_put_keys(&session->cache, LOCUS_GROUP_KEYS, layer, slot + i,
                              k + (size_t)i * kv_width);
 }
 
@@ -279,16 +282,16 @@ static void head_rows(const struct pass *pass, const float *rows, int n, float *
     await_all(pass);
 }
 
-/* The logits that are wanted. */
+/* The logits that are outputs. */
 static void logits(const struct pass *pass)
 {
     struct locus_session *session = pass->session;
     const struct locus_model *model = session->model;
     const struct locus_config *config = &model->config;
-    const struct locus_wanted *wanted = pass->wanted;
-    const int n = wanted->n_rows ? wanted->n_rows : wanted->last ? 1 : 0;
+    const struct locus_outputs *outputs = pass->outputs;
+    const int n = outputs->n_rows ? outputs->n_rows : outputs->last ? 1 : 0;
     const float *rows = session->x + (size_t)(pass->n - n) * (size_t)config->n_embd;
-    float *out = wanted->n_rows ? wanted->logits : session->logits;
+    float *out = outputs->n_rows ? outputs->logits : session->logits;
     if (n == 0) return;
     if (model->output_norm.weight) {
         norm_rows(pass, &model->output_norm, session->normed, rows, n);
@@ -296,7 +299,7 @@ static void logits(const struct pass *pass)
         await_all(pass);
     }
     head_rows(pass, rows, n, out);
-    if (pass->thread == 0 && wanted->n_rows && wanted->last)
+    if (pass->thread == 0 && outputs->n_rows && outputs->last)
         memcpy(session->logits, out + (size_t)(n - 1) * (size_t)config->n_vocab,
                (size_t)config->n_vocab * sizeof *out);
 }
@@ -313,11 +316,11 @@ static void score(const struct pass *pass)
 {
     struct locus_session *session = pass->session;
     const struct locus_model *model = session->model;
-    const struct locus_wanted *wanted = pass->wanted;
+    const struct locus_outputs *outputs = pass->outputs;
     const size_t n_embd = (size_t)model->config.n_embd, n_vocab = (size_t)model->config.n_vocab;
-    for (int first = 0; first < wanted->n_scored; first += LOCUS_SCORE_ROWS) {
+    for (int first = 0; first < outputs->n_scored; first += LOCUS_SCORE_ROWS) {
         const int *scored = session->scored + first;
-        const int left = wanted->n_scored - first;
+        const int left = outputs->n_scored - first;
         const int n = left < LOCUS_SCORE_ROWS ? left : LOCUS_SCORE_ROWS;
         for (int i = share_first(pass, n); i < share_end(pass, n); i++)
             memcpy(session->normed + (size_t)i * n_embd, session->x + (size_t)scored[i] * n_embd,
@@ -327,8 +330,8 @@ static void score(const struct pass *pass)
         await_all(pass);
         head_rows(pass, session->normed, n, session->score_logits);
         for (int i = share_first(pass, n); i < share_end(pass, n); i++)
-            wanted->nll[scored[i]] = locus_session_loss(
-                session, session->score_logits + (size_t)i * n_vocab, wanted->targets[scored[i]]);
+            outputs->nll[scored[i]] = locus_session_loss(
+                session, session->score_logits + (size_t)i * n_vocab, outputs->targets[scored[i]]);
         await_all(pass);
     }
 }
@@ -350,8 +353,8 @@ static void worker(void *context, int thread, int n_threads)
 }
 
 void locus_forward(struct locus_session *session, const int32_t *tokens, int n,
-                   const struct locus_wanted *wanted)
+                   const struct locus_outputs *outputs)
 {
-    struct pass pass = {.session = session, .tokens = tokens, .n = n, .wanted = wanted};
+    struct pass pass = {.session = session, .tokens = tokens, .n = n, .outputs = outputs};
     locus_threads_run(session->n_threads, worker, &pass);
 }

@@ -11,7 +11,7 @@ struct pass {
     struct locus_session *session;
     const int32_t *tokens;
     int n;
-    const struct locus_wanted *wanted;
+    const struct locus_outputs *outputs;
     int thread, n_threads;
 };
 
@@ -48,18 +48,18 @@ static inline void norm_rows(const struct pass *pass, const struct locus_norm_we
 }
 
 /* Forms of its input that a matrix product may read instead of floats. */
-enum { AS_BLOCKS = 1, AS_BFLOATS = 2 };
+enum { AS_BLOCKS = 1, AS_BF16 = 2 };
 
 static inline int form(const struct pass *pass, const struct locus_linear *linear)
 {
     const enum locus_tensor_type type = linear->weight.type;
     if (locus_tensor_is_quantised(type)) return AS_BLOCKS;
-    return type == LOCUS_BF16 && pass->session->kernels->to_bfloats ? AS_BFLOATS : 0;
+    return type == LOCUS_BF16 && pass->session->kernels->to_bf16 ? AS_BF16 : 0;
 }
 
 static inline struct locus_activations input_of(const struct pass *pass, const float *x)
 {
-    return (struct locus_activations){x, pass->session->blocks, pass->session->bfloats};
+    return (struct locus_activations){x, pass->session->blocks, pass->session->bf16};
 }
 
 /* Row i of a product's input in all of `forms`. */
@@ -69,9 +69,8 @@ static inline void convert(const struct pass *pass, const float *row, int i, int
     if (forms & AS_BLOCKS)
         session->kernels->quantize(session->blocks + (size_t)i * (size_t)(n_cols / LOCUS_BLOCK),
                                    row, n_cols);
-    if (forms & AS_BFLOATS)
-        session->kernels->to_bfloats(session->bfloats + (size_t)i * locus_bfloat_cols(n_cols), row,
-                                     n_cols);
+    if (forms & AS_BF16)
+        session->kernels->to_bf16(session->bf16 + (size_t)i * locus_bf16_cols(n_cols), row, n_cols);
 }
 
 /* Rows x[n, cols], complete on every thread, as the input of matrix products, in all of `forms`. */

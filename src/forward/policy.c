@@ -110,7 +110,7 @@ static int split_extend(const struct locus_policy *policy, int slot, struct locu
                                    .q_position = (policy->first_position + slot) / group + size -
                                                  size / group,
                                    .moved = true,
-                                   .far = true};
+                                   .group = true};
     spans[1] = own_span(policy, slot - size + 1, slot);
     return 2;
 }
@@ -123,7 +123,7 @@ static const struct locus_policy_kind self_extend = {
     .split = split_extend,
     .plain = extend_window,
     .moves = true,
-    .far = true,
+    .group = true,
 };
 
 static const struct locus_policy_kind *const kinds[] = {&full, &window, &sinks, &self_extend};
@@ -140,7 +140,7 @@ bool locus_policy_acts(const struct locus_policy *policy, int capacity)
     return policy->kind->plain && capacity > policy->kind->plain(policy);
 }
 
-int locus_policy_far_position(const struct locus_policy *policy, int slot)
+int locus_policy_group_position(const struct locus_policy *policy, int slot)
 {
     return (policy->first_position + slot) / policy->values[0];
 }
@@ -148,7 +148,7 @@ int locus_policy_far_position(const struct locus_policy *policy, int slot)
 int locus_policy_reach(const struct locus_policy *policy, int trained_length)
 {
     const int group = policy->values[0], size = policy->values[1];
-    if (!policy->kind->far) return 0;
+    if (!policy->kind->group) return 0;
     if (size >= trained_length) return trained_length;
     long long reach = (long long)group * (trained_length - size + size / group);
     return reach < INT_MAX ? (int)reach : INT_MAX;

@@ -17,7 +17,7 @@ struct locus_span {
     int first, end; /* slots; nothing to see where end <= first */
     int q_position;
     bool moved; /* q_position is not the row's own: the second rotation of the query */
-    bool far;   /* keys are those of the far store, at locus_policy_far_position */
+    bool group; /* keys are those of the group store, at locus_policy_group_position */
 };
 
 enum { LOCUS_MAX_SPANS = 2, LOCUS_POLICY_PARAMS = 2 };
@@ -42,7 +42,7 @@ struct locus_policy_kind {
     int (*pinned)(const struct locus_policy *policy);
     bool hides; /* beyond, some keys are not seen, and need not be held */
     bool moves; /* beyond, some keys are seen at another distance */
-    bool far;   /* beyond, keys are cached a second time */
+    bool group; /* beyond, keys are cached a second time */
 };
 
 /* A policy in use. */
@@ -70,8 +70,8 @@ enum locus_status locus_policy_admit(const struct locus_policy *policy,
 /* True if a session of `capacity` slots has rows past the policy's plain ones. */
 bool locus_policy_acts(const struct locus_policy *policy, int capacity);
 
-/* The position of a slot's key in the far store. */
-int locus_policy_far_position(const struct locus_policy *policy, int slot);
+/* The position of a slot's key in the group store. */
+int locus_policy_group_position(const struct locus_policy *policy, int slot);
 
 /* Positions until a key is seen at a distance of trained_length or more; 0 where no such limit is
  * the policy's own. */

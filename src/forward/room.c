@@ -40,7 +40,7 @@ static enum locus_status make_cache(struct locus_session *session, locus_error *
         }
     }
     session->first_held = session->cache.n_pinned * LOCUS_KEY_BLOCK;
-    return locus_cache_init(&session->cache, acts && policy->kind->far, error);
+    return locus_cache_init(&session->cache, acts && policy->kind->group, error);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------ */
@@ -89,7 +89,7 @@ static enum locus_status make_scratch(struct locus_session *session, locus_error
     const size_t n_mixed = n_expert ? n : 0;
     const bool acts = locus_policy_acts(&session->policy, session->capacity);
     const size_t n_moved = acts && session->policy.kind->moves ? n : 0;
-    const size_t n_far = acts && session->policy.kind->far ? n : 0;
+    const size_t n_group = acts && session->policy.kind->group ? n : 0;
     const size_t widest =
         (size_t)max_int(config->n_embd, max_int(n_hidden, config->n_head * config->head_dim));
     const struct block blocks[] = {
@@ -102,8 +102,9 @@ static enum locus_status make_scratch(struct locus_session *session, locus_error
         {(void **)&session->v, n, kv_width, sizeof(float)},
         {(void **)&session->q_moved, n_moved, q_width, sizeof(float)},
         {(void **)&session->moved_positions, n_moved, 1, sizeof(int)},
-        {(void **)&session->k_far, n_far, kv_width, sizeof(float)},
-        {(void **)&session->far_positions, n_far ? (size_t)session->capacity : 0, 1, sizeof(int)},
+        {(void **)&session->k_group, n_group, kv_width, sizeof(float)},
+        {(void **)&session->group_positions, n_group ? (size_t)session->capacity : 0, 1,
+         sizeof(int)},
         {(void **)&session->attended, n, q_width, sizeof(float)},
         {(void **)&session->gate, config->gated ? n : 0, n_ff, sizeof(float)},
         {(void **)&session->up, n, n_ff, sizeof(float)},
@@ -114,7 +115,7 @@ static enum locus_status make_scratch(struct locus_session *session, locus_error
         {(void **)&session->gathered, n_mixed, n_embd, sizeof(float)},
         {(void **)&session->expert_out, n_mixed, n_embd, sizeof(float)},
         {(void **)&session->blocks, n, widest / LOCUS_BLOCK, sizeof *session->blocks},
-        {(void **)&session->bfloats, n, locus_bfloat_cols((int)widest), sizeof *session->bfloats},
+        {(void **)&session->bf16, n, locus_bf16_cols((int)widest), sizeof *session->bf16},
         {(void **)&session->row_positions, n, 1, sizeof(int)},
         {(void **)&session->scored, n, 1, sizeof(int)},
         {(void **)&session->coordinates, (size_t)session->capacity, (size_t)session->n_axes,
@@ -122,8 +123,8 @@ static enum locus_status make_scratch(struct locus_session *session, locus_error
         {(void **)&session->logits, 1, (size_t)config->n_vocab, sizeof(float)},
     };
     const enum locus_status status = take(session, blocks, sizeof blocks / sizeof *blocks, error);
-    for (int slot = 0; session->far_positions && slot < session->capacity; slot++)
-        session->far_positions[slot] = locus_policy_far_position(&session->policy, slot);
+    for (int slot = 0; session->group_positions && slot < session->capacity; slot++)
+        session->group_positions[slot] = locus_policy_group_position(&session->policy, slot);
     return status;
 }
 
@@ -137,15 +138,15 @@ enum locus_status locus_room_make(struct locus_session *session, locus_error *er
     return status;
 }
 
-enum locus_status locus_room_make_kept(struct locus_session *session, locus_error *error)
+enum locus_status locus_room_make_states(struct locus_session *session, locus_error *error)
 {
     const size_t n_rows = 1 + (size_t)session->capacity;
     session->thread_floats = locus_attend_floats(session);
     const struct block blocks[] = {
         {(void **)&session->threads, (size_t)session->n_threads, session->thread_floats,
          sizeof(float)},
-        {(void **)&session->kept, n_rows, (size_t)session->embed_floats, sizeof(float)},
-        {(void **)&session->layer_kept, (size_t)session->model->config.n_layer * n_rows,
+        {(void **)&session->embed_states, n_rows, (size_t)session->embed_floats, sizeof(float)},
+        {(void **)&session->layer_states, (size_t)session->model->config.n_layer * n_rows,
          (size_t)session->layer_floats, sizeof(float)},
     };
     return take(session, blocks, sizeof blocks / sizeof *blocks, error);

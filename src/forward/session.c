@@ -187,7 +187,7 @@ static enum locus_status open_session(struct locus_session *session,
         (status = locus_coordinates_admit(session, error)) ||
         (!session->x && (status = make_room(session, error))))
         return status;
-    return locus_room_make_kept(session, error);
+    return locus_room_make_states(session, error);
 }
 
 locus_session *locus_session_create(const locus_model *model, const locus_session_params *params,
@@ -244,12 +244,12 @@ static enum locus_status check_eval(const struct locus_session *session, const i
  * hold are refused, and the session goes back to n_before tokens; to those before the chunk where
  * the keys of so few are no longer held. */
 static enum locus_status forward(struct locus_session *session, const int32_t *tokens, int n,
-                                 const int *coordinates, const struct locus_wanted *wanted,
+                                 const int *coordinates, const struct locus_outputs *outputs,
                                  int n_before, locus_error *error)
 {
     int layer, slot;
     locus_coordinates_put(session, coordinates, n);
-    locus_forward(session, tokens, n, wanted);
+    locus_forward(session, tokens, n, outputs);
     int first_held = locus_cache_first_held(&session->cache, session->length + n - 1);
     session->first_held = max_int(session->first_held, first_held);
     if (locus_cache_overflow(&session->cache, &layer, &slot)) {
@@ -283,9 +283,9 @@ enum locus_status locus_session_eval_at(locus_session *session, const int32_t *t
         int after = n - done - chunk; /* tokens of later chunks */
         int rows = n_rows > after ? n_rows - after : 0;
         if (rows > chunk) rows = chunk;
-        const struct locus_wanted wanted = {.logits = logits, .n_rows = rows, .last = after == 0};
+        const struct locus_outputs outputs = {.logits = logits, .n_rows = rows, .last = after == 0};
         if ((status =
-                 forward(session, tokens + done, chunk, coordinates, &wanted, n_before, error)))
+                 forward(session, tokens + done, chunk, coordinates, &outputs, n_before, error)))
             return status;
         if (coordinates) coordinates += (size_t)chunk * (size_t)session->n_axes;
         if (logits) logits += (size_t)rows * n_vocab;
@@ -311,12 +311,12 @@ enum locus_status locus_session_score(struct locus_session *session, const int32
     const int n_before = session->length;
     for (int done = 0, chunk; done < n; done += chunk) {
         chunk = n - done < session->n_batch ? n - done : session->n_batch;
-        struct locus_wanted wanted = {.targets = targets + done, .nll = nll + done};
+        struct locus_outputs outputs = {.targets = targets + done, .nll = nll + done};
         for (int i = 0; i < chunk; i++) {
             nll[done + i] = 0;
-            if (targets[done + i] >= 0) session->scored[wanted.n_scored++] = i;
+            if (targets[done + i] >= 0) session->scored[outputs.n_scored++] = i;
         }
-        if ((status = forward(session, tokens + done, chunk, NULL, &wanted, n_before, error)))
+        if ((status = forward(session, tokens + done, chunk, NULL, &outputs, n_before, error)))
             return status;
     }
     return LOCUS_OK;

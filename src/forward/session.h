@@ -28,14 +28,14 @@ struct locus_session {
     int n_threads, n_batch, capacity, first_position;
     struct locus_barrier barrier; /* of the threads of a forward pass */
     int length;                   /* tokens held: slots 0 .. length-1 */
-    int first_held;    /* slots from here on, and the cache's pinned ones, are still in it */
-    int embed_floats;  /* what the first scheme keeps a position */
-    float *kept;       /* [1 + capacity, embed_floats]: a row of zeros, then a row a slot */
-    int n_axes;        /* coordinates of the caller's a token */
-    int *coordinates;  /* [capacity, n_axes] */
-    int layer_floats;  /* the most that any scheme keeps of a position and layer */
-    float *layer_kept; /* [n_layer][1 + capacity][layer_floats], each layer's rows as wide as its
-                        * own scheme's */
+    int first_held;      /* slots from here on, and the cache's pinned ones, are still in it */
+    int embed_floats;    /* what the first scheme keeps a position */
+    float *embed_states; /* [1 + capacity, embed_floats]: a row of zeros, then a row a slot */
+    int n_axes;          /* coordinates of the caller's a token */
+    int *coordinates;    /* [capacity, n_axes] */
+    int layer_floats;    /* the most that any scheme keeps of a position and layer */
+    float *layer_states; /* [n_layer][1 + capacity][layer_floats], each layer's rows as wide as its
+                          * own scheme's */
 
     void **owned[LOCUS_SESSION_BLOCKS]; /* [n_owned]: those of the pointers here that are set */
     int n_owned;
@@ -47,9 +47,9 @@ struct locus_session {
     float *branch;        /* [n, n_embd]: what a half adds, where it is normed or scaled first */
     float *q, *k, *v;     /* [n, n_head * head_dim], twice [n, n_head_kv * head_dim] */
     float *q_moved;       /* as q, at the positions of moved spans; NULL: the policy has none */
-    float *k_far;         /* as k, for the far store; NULL: none */
+    float *k_group;       /* as k, for the group store; NULL: none */
     int *moved_positions; /* [n]: those of q_moved */
-    int *far_positions;   /* [capacity]: those of the far store's keys */
+    int *group_positions; /* [capacity]: those of the group store's keys */
     float *attended;      /* [n, n_head * head_dim] */
     float *gate, *up;     /* [n, n_ff]; gate: gated only */
     float *shares;        /* [n, n_expert]: of each expert in a row */
@@ -59,7 +59,7 @@ struct locus_session {
     float *gathered;      /* [n, n_embd]: what those rows read */
     float *expert_out;    /* [n, n_embd]: what they get */
     struct locus_activation_block *blocks; /* [n, widest / 32]: a product's input, quantised */
-    uint16_t *bfloats;                     /* [n, locus_bfloat_cols(widest)]: the same, rounded */
+    uint16_t *bf16;                        /* [n, locus_bf16_cols(widest)]: the same, rounded */
     int *row_positions;                    /* [n] */
     float *threads;                        /* [n_threads, thread_floats]: attention's scratch */
     size_t thread_floats;
@@ -75,7 +75,7 @@ enum { LOCUS_SCORE_ROWS = 64 };
 /* Makes the cache and a chunk's scratch, of the size that capacity, n_batch and the policy say;
  * nothing is left of them after a failure. Then, schemes being ready, what they ask for. */
 enum locus_status locus_room_make(struct locus_session *session, locus_error *error);
-enum locus_status locus_room_make_kept(struct locus_session *session, locus_error *error);
+enum locus_status locus_room_make_states(struct locus_session *session, locus_error *error);
 void locus_room_free(struct locus_session *session);
 
 /* What a scheme may know of a model in a session of that many positions, with the best kernels. */
@@ -112,25 +112,25 @@ static inline const int *locus_coordinates_at(const struct locus_session *sessio
 }
 
 /* What a layer's scheme has kept of a slot, and after it of those that follow; NULL: nothing. */
-static inline float *locus_layer_kept(const struct locus_session *session, int layer, int slot)
+static inline float *locus_layer_states(const struct locus_session *session, int layer, int slot)
 {
     const int floats = locus_positions_at(&session->positions, layer)->layer_floats;
     const size_t layer_rows = 1 + (size_t)session->capacity;
     if (floats == 0) return NULL;
-    return session->layer_kept + (size_t)layer * layer_rows * (size_t)session->layer_floats +
+    return session->layer_states + (size_t)layer * layer_rows * (size_t)session->layer_floats +
            ((size_t)slot + 1) * (size_t)floats;
 }
 
-/* The origin of LOCUS_FRAME_BLOCK: the position of the block's first slot; `far`: as the far store
- * has it. */
-static inline int locus_block_origin(const struct locus_session *session, int slot, bool far)
+/* The origin of LOCUS_FRAME_BLOCK: the position of the block's first slot; `group`: as the group
+ * store has it. */
+static inline int locus_block_origin(const struct locus_session *session, int slot, bool group)
 {
     int start = slot / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK;
-    return far ? session->far_positions[start] : session->first_position + start;
+    return group ? session->group_positions[start] : session->first_position + start;
 }
 
 /* What a forward pass is to give. */
-struct locus_wanted {
+struct locus_outputs {
     float *logits; /* [n_rows, n_vocab]: those of the last n_rows tokens */
     int n_rows;
     bool last;              /* the very last token's also go to session->logits */
@@ -141,7 +141,7 @@ struct locus_wanted {
 
 /* One forward pass over n <= n_batch tokens, appended to the cache. */
 void locus_forward(struct locus_session *session, const int32_t *tokens, int n,
-                   const struct locus_wanted *wanted);
+                   const struct locus_outputs *outputs);
 
 /* Floats of scratch a thread that locus_attend needs; SIZE_MAX: more than there can be. */
 size_t locus_attend_floats(const struct locus_session *session);

@@ -22,8 +22,8 @@ INLINE vec column_weights(struct locus_traits form, const char *panel, size_t pa
     const uint16_t *halves = weights;
     v %= PANEL_VECS;
     if (form.bits == 32) return vec_load(floats + column * LOCUS_PANEL + v * VEC_LANES);
-    if (form.columns == 1) return vec_of_halves(halves + column * LOCUS_PANEL + v * VEC_LANES);
-    return vec_of_bfloats(halves + (column - (size_t)odd) * LOCUS_PANEL + 2 * v * VEC_LANES, odd);
+    if (form.columns == 1) return vec_of_f16(halves + column * LOCUS_PANEL + v * VEC_LANES);
+    return vec_of_bf16(halves + (column - (size_t)odd) * LOCUS_PANEL + 2 * v * VEC_LANES, odd);
 }
 
 INLINE void accumulate_column(struct locus_traits form, vec *acc, const char *panel,
@@ -66,7 +66,7 @@ INLINE void accumulate_columns(struct locus_traits form, vec *acc, const struct 
 INLINE vec block_scales(struct locus_traits form, const char *block, int s, int v)
 {
     const char *scales = block + (s * LOCUS_PANEL + v * VEC_LANES) * form.scale_bytes;
-    if (form.scale_bytes == 2) return vec_of_halves((const uint16_t *)(const void *)scales);
+    if (form.scale_bytes == 2) return vec_of_f16((const uint16_t *)(const void *)scales);
     return vec_load((const float *)(const void *)scales);
 }
 

@@ -20,13 +20,13 @@ enum {
     MANY_VECS = 4                                      /* of dimensions, for a query alone */
 };
 
-static void from_halves(float *out, const uint16_t *halves, int n)
+static void from_f16(float *out, const uint16_t *halves, int n)
 {
     int i = 0;
     for (; i + VEC_LANES <= n; i += VEC_LANES)
-        vec_store(out + i, vec_of_halves(halves + i));
+        vec_store(out + i, vec_of_f16(halves + i));
     for (; i < n; i++)
-        out[i] = locus_half_to_float(halves[i]);
+        out[i] = locus_f16_to_float(halves[i]);
 }
 
 /* ---- scores ------------------------------------------------------------------------------- */
@@ -37,8 +37,7 @@ INLINE vec key_lanes(enum locus_cache_format format, const char *panel, int head
     const float *floats = (const float *)(const void *)panel;
     const int at = d * LOCUS_KEY_PANEL + v * VEC_LANES;
     if (format == LOCUS_FORMAT_F32) return vec_load(floats + at);
-    if (format == LOCUS_FORMAT_F16)
-        return vec_of_halves((const uint16_t *)(const void *)panel + at);
+    if (format == LOCUS_FORMAT_F16) return vec_of_f16((const uint16_t *)(const void *)panel + at);
     const float *scales = floats + d / LOCUS_BLOCK * LOCUS_KEY_PANEL + v * VEC_LANES;
     const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim) * LOCUS_KEY_PANEL);
     return vec_mul(vec_of_bytes(q + at), vec_load(scales));
@@ -170,7 +169,7 @@ INLINE vec value_lanes(enum locus_cache_format format, const char *row, int head
 {
     const float *floats = (const float *)(const void *)row;
     if (format == LOCUS_FORMAT_F32) return vec_load(floats + d);
-    if (format == LOCUS_FORMAT_F16) return vec_of_halves((const uint16_t *)(const void *)row + d);
+    if (format == LOCUS_FORMAT_F16) return vec_of_f16((const uint16_t *)(const void *)row + d);
     const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim));
     return vec_mul(vec_of_bytes(q + d), vec_set(floats[d / LOCUS_BLOCK]));
 }

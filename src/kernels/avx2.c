@@ -9,7 +9,7 @@ void locus_kernels_avx2(struct locus_kernels *kernels)
     set_float_products(kernels);
     set_block_products(kernels);
     kernels->quantize = quantize;
-    kernels->to_halves = to_halves;
+    kernels->to_f16 = to_f16;
     set_lanes(kernels);
 }
 #endif

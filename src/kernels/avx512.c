@@ -35,7 +35,7 @@ void locus_kernels_avx512(struct locus_kernels *kernels)
     set_float_products(kernels);
     set_block_products(kernels);
     kernels->quantize = quantize_avx512;
-    kernels->to_halves = to_halves_avx512;
+    kernels->to_f16 = to_halves_avx512;
     set_lanes(kernels);
 }
 #endif

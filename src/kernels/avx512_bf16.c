@@ -11,9 +11,9 @@ INLINE void accumulate(struct locus_traits form, vec *acc, const struct locus_ma
                        const char *panel, int row, int n_rows, int first, int n_vecs)
 {
     enum { PAIR_BYTES = 2 * LOCUS_PANEL * sizeof(uint16_t) };
-    const size_t cols = locus_bfloat_cols(op->weight->cols);
+    const size_t cols = locus_bf16_cols(op->weight->cols);
     const size_t panel_bytes = locus_panel_bytes(form, op->weight->cols);
-    const uint16_t *x = op->in.bfloats + (size_t)row * cols;
+    const uint16_t *x = op->in.bf16 + (size_t)row * cols;
     for (size_t column = 0; column < cols; column += 2) {
         __m512bh w[ROW_VECS];
         for (int v = 0; v < n_vecs; v++) {
@@ -37,16 +37,16 @@ static void matmul(const struct locus_matmul *op, struct locus_share share)
     matmul_panels(locus_forms[LOCUS_FORM_BF16], op, share);
 }
 
-static void to_bfloats(uint16_t *bfloats, const float *x, int n_cols)
+static void to_bf16(uint16_t *bf16, const float *x, int n_cols)
 {
     for (int c = 0; c < n_cols; c++)
-        bfloats[c] = locus_float_to_bfloat(x[c]);
-    if (n_cols % 2) bfloats[n_cols] = 0;
+        bf16[c] = locus_float_to_bf16(x[c]);
+    if (n_cols % 2) bf16[n_cols] = 0;
 }
 
 void locus_kernels_avx512_bf16(struct locus_kernels *kernels)
 {
     kernels->matmul[LOCUS_FORM_BF16] = matmul;
-    kernels->to_bfloats = to_bfloats;
+    kernels->to_bf16 = to_bf16;
 }
 #endif

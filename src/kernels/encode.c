@@ -59,8 +59,8 @@ static void try_scale(struct search *search, float scale)
 {
     float q[LOCUS_BLOCK];
     for (int pass = 0; pass < 2; pass++) {
-        uint16_t half = locus_float_to_half(scale);
-        scale = locus_half_to_float(half);
+        uint16_t half = locus_float_to_f16(scale);
+        scale = locus_f16_to_float(half);
         round_block(q, search->x, scale, search->min, search->max);
         float error = fit(search->x, q, &scale);
         if (!(error < search->least)) continue;
@@ -109,14 +109,14 @@ void locus_encode_f16(void *row, const float *x, size_t n_values)
 {
     uint16_t *halves = row;
     for (size_t i = 0; i < n_values; i++)
-        halves[i] = locus_float_to_half(x[i]);
+        halves[i] = locus_float_to_f16(x[i]);
 }
 
 void locus_encode_bf16(void *row, const float *x, size_t n_values)
 {
-    uint16_t *bfloats = row;
+    uint16_t *bf16 = row;
     for (size_t i = 0; i < n_values; i++)
-        bfloats[i] = locus_float_to_bfloat(x[i]);
+        bf16[i] = locus_float_to_bf16(x[i]);
 }
 
 void locus_encode_q8_0(void *row, const float *x, size_t n_values)

@@ -76,16 +76,16 @@ struct locus_activation_block {
     int8_t q[LOCUS_BLOCK];
 };
 
-/* Rows of activations. Quantised weights multiply `blocks`; BF16 ones `bfloats` in a set that has
- * to_bfloats; the others `x`. */
+/* Rows of activations. Quantised weights multiply `blocks`; BF16 ones `bf16` in a set that has
+ * to_bf16; the others `x`. */
 struct locus_activations {
     const float *x;                              /* [n, cols] */
     const struct locus_activation_block *blocks; /* [n, cols / 32] */
-    const uint16_t *bfloats;                     /* [n, locus_bfloat_cols(cols)] */
+    const uint16_t *bf16;                        /* [n, locus_bf16_cols(cols)] */
 };
 
 /* A row of bfloat16 is filled up with a 0 to whole pairs. */
-static inline size_t locus_bfloat_cols(int cols)
+static inline size_t locus_bf16_cols(int cols)
 {
     return ((size_t)cols + 1) / 2 * 2;
 }
@@ -166,12 +166,12 @@ struct locus_kernels {
     void (*matmul[LOCUS_N_FORMS])(const struct locus_matmul *op, struct locus_share share);
     /* x[n_cols], a multiple of 32, as blocks. */
     void (*quantize)(struct locus_activation_block *blocks, const float *x, int n_cols);
-    /* x[n_cols] rounded by locus_float_to_bfloat, filled up to whole pairs. NULL: BF16 weights
+    /* x[n_cols] rounded by locus_float_to_bf16, filled up to whole pairs. NULL: BF16 weights
      * multiply activations as they are, with plain C's bits. */
-    void (*to_bfloats)(uint16_t *bfloats, const float *x, int n_cols);
+    void (*to_bf16)(uint16_t *bf16, const float *x, int n_cols);
     /* x[n] as halves, and back. */
-    void (*to_halves)(uint16_t *out, const float *x, int n);
-    void (*from_halves)(float *out, const uint16_t *halves, int n);
+    void (*to_f16)(uint16_t *out, const float *x, int n);
+    void (*from_f16)(float *out, const uint16_t *halves, int n);
     void (*norm)(const struct locus_norm *norm, float *out, const float *x, int n);
     /* out[n] = activation(gate[n]), times up[n] unless up is NULL; out may be gate, not up. */
     void (*activate)(enum locus_activation kind, float *out, const float *gate, const float *up,

@@ -39,10 +39,10 @@ INLINE void quantize(struct locus_activation_block *blocks, const float *x, int 
 
 /* ---- halves ------------------------------------------------------------------------------- */
 
-INLINE void to_halves(uint16_t *out, const float *x, int n)
+INLINE void to_f16(uint16_t *out, const float *x, int n)
 {
     for (int i = 0; i < n; i++)
-        out[i] = locus_float_to_half(x[i]);
+        out[i] = locus_float_to_f16(x[i]);
 }
 
 /* ---- norms and activations ---------------------------------------------------------------- */
@@ -167,7 +167,7 @@ INLINE void mix_values(enum locus_cache_format format, const struct locus_mixing
         for (int i = d; i < op->head_dim; i++) {
             float v = 0;
             if (format == LOCUS_FORMAT_F32) v = floats[i];
-            if (format == LOCUS_FORMAT_F16) v = locus_half_to_float(halves[i]);
+            if (format == LOCUS_FORMAT_F16) v = locus_f16_to_float(halves[i]);
             if (format == LOCUS_FORMAT_Q8_0) v = (float)q[i] * floats[i / LOCUS_BLOCK];
             mix[i] = fmaf(weights[j], v, mix[i]);
         }
@@ -212,13 +212,13 @@ static float sum_exp(const float *x, int n, float *max)
 /* ---- the table ---------------------------------------------------------------------------- */
 
 /* Defined by attention.h and, in plain C, by reference.c. */
-static void from_halves(float *out, const uint16_t *halves, int n);
+static void from_f16(float *out, const uint16_t *halves, int n);
 static void scores(const struct locus_scores *op);
 static void mix(const struct locus_mixing *op);
 
 INLINE void set_lanes(struct locus_kernels *kernels)
 {
-    kernels->from_halves = from_halves;
+    kernels->from_f16 = from_f16;
     kernels->norm = norm;
     kernels->activate = activate;
     kernels->scale_and_cap = scale_and_cap;

@@ -239,7 +239,7 @@ static void unpack_levels(struct locus_levels *levels, struct locus_traits form,
     const uint8_t *stored = (const uint8_t *)(block + locus_block_levels(form));
     for (int s = 0; s < 2; s++) {
         const int at = (form.n_scales == 2 ? s * LOCUS_PANEL : 0) + lane;
-        levels->scale[s] = form.scale_bytes == 2 ? locus_half_to_float(halves[at]) : floats[at];
+        levels->scale[s] = form.scale_bytes == 2 ? locus_f16_to_float(halves[at]) : floats[at];
     }
     if (form.mins) levels->min = mins[lane];
     for (int c = 0; c < LOCUS_BLOCK; c++) {
@@ -257,8 +257,8 @@ static float unpack_float(enum locus_form form, const void *panel, int lane, siz
     const size_t at = (c / columns * LOCUS_PANEL + (size_t)lane) * columns + c % columns;
     const uint16_t *halves = panel;
     if (form == LOCUS_FORM_F32) return ((const float *)panel)[at];
-    return form == LOCUS_FORM_F16 ? locus_half_to_float(halves[at])
-                                  : locus_bfloat_to_float(halves[at]);
+    return form == LOCUS_FORM_F16 ? locus_f16_to_float(halves[at])
+                                  : locus_bf16_to_float(halves[at]);
 }
 
 void locus_weight_row(const struct locus_weight *weight, int row, float *out)

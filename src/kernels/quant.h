@@ -31,7 +31,7 @@ static inline float locus_float_of(uint32_t bits)
 
 /* IEEE half to float, exact. Rebias the exponent; infinities and NaN need as much again, and
  * subnormals are renormalised by subtracting the hidden bit that the rebias lent them. */
-static inline float locus_half_to_float(uint16_t half)
+static inline float locus_f16_to_float(uint16_t half)
 {
     const uint32_t rebias = (127u - 15u) << 23, smallest = 113u << 23;
     uint32_t magnitude = (uint32_t)(half & 0x7FFF) << 13;
@@ -44,7 +44,7 @@ static inline float locus_half_to_float(uint16_t half)
 }
 
 /* Float to IEEE half, to nearest, ties to even; what is too large becomes infinite. */
-static inline uint16_t locus_float_to_half(float value)
+static inline uint16_t locus_float_to_f16(float value)
 {
     uint32_t bits = locus_bits_of(value), magnitude = bits & 0x7FFFFFFFu;
     uint32_t sign = (bits >> 16) & 0x8000u;
@@ -57,14 +57,14 @@ static inline uint16_t locus_float_to_half(float value)
     return (uint16_t)(sign | half);
 }
 
-static inline float locus_bfloat_to_float(uint16_t bfloat)
+static inline float locus_bf16_to_float(uint16_t bf16)
 {
-    return locus_float_of((uint32_t)bfloat << 16);
+    return locus_float_of((uint32_t)bf16 << 16);
 }
 
 /* Float to bfloat16, to nearest, ties to even; what is too large becomes infinite. A NaN stays one:
  * its lower half may have been all there was of it. */
-static inline uint16_t locus_float_to_bfloat(float value)
+static inline uint16_t locus_float_to_bf16(float value)
 {
     uint32_t bits = locus_bits_of(value);
     uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1)) >> 16;

@@ -87,7 +87,7 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
     return true;
 }
 
-/* The CPU's halves are those of locus_float_to_half but for a NaN, which keeps its payload there.
+/* The CPU's halves are those of locus_float_to_f16 but for a NaN, which keeps its payload there.
  */
 static void to_halves_avx512(uint16_t *out, const float *x, int n)
 {
@@ -95,12 +95,12 @@ static void to_halves_avx512(uint16_t *out, const float *x, int n)
     for (; i + 16 <= n; i += 16) {
         __m512 values = _mm512_loadu_ps(x + i);
         if (_mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q))
-            to_halves(out + i, x + i, 16);
+            to_f16(out + i, x + i, 16);
         else
             _mm256_storeu_si256((__m256i *)(void *)(out + i),
                                 _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
     }
-    to_halves(out + i, x + i, n - i);
+    to_f16(out + i, x + i, n - i);
 }
 
 static void quantize_avx512(struct locus_activation_block *blocks, const float *x, int n_cols)

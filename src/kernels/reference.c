@@ -20,8 +20,8 @@ INLINE void load_lanes(float *w, const void *panel, size_t column, enum locus_fo
     const uint16_t *pairs = (const uint16_t *)panel + column / 2 * LOCUS_PANEL * 2 + column % 2;
     for (int r = 0; r < LOCUS_PANEL; r++) {
         if (form == LOCUS_FORM_F32) w[r] = floats[r];
-        if (form == LOCUS_FORM_F16) w[r] = locus_half_to_float(halves[r]);
-        if (form == LOCUS_FORM_BF16) w[r] = locus_bfloat_to_float(pairs[2 * r]);
+        if (form == LOCUS_FORM_F16) w[r] = locus_f16_to_float(halves[r]);
+        if (form == LOCUS_FORM_BF16) w[r] = locus_bf16_to_float(pairs[2 * r]);
     }
 }
 
@@ -87,7 +87,7 @@ INLINE void add_block(float *acc, struct locus_traits form, const char *block,
         int32_t dots[LOCUS_PANEL] = {0};
         add_dots(dots, form, levels, in->q, s * n, (s + 1) * n);
         for (int r = 0; r < LOCUS_PANEL; r++) {
-            float scale = form.scale_bytes == 2 ? locus_half_to_float(halves[r]) : floats[r];
+            float scale = form.scale_bytes == 2 ? locus_f16_to_float(halves[r]) : floats[r];
             acc[r] = fmaf((float)dots[r], scale * in->scale, acc[r]);
         }
     }
@@ -159,15 +159,15 @@ INLINE void load_keys(float *k, const void *panel, int head_dim, int d,
     for (int j = 0; j < LOCUS_KEY_PANEL; j++) {
         int at = d * LOCUS_KEY_PANEL + j;
         if (format == LOCUS_FORMAT_F32) k[j] = floats[at];
-        if (format == LOCUS_FORMAT_F16) k[j] = locus_half_to_float(halves[at]);
+        if (format == LOCUS_FORMAT_F16) k[j] = locus_f16_to_float(halves[at]);
         if (format == LOCUS_FORMAT_Q8_0) k[j] = (float)q[at] * scales[j];
     }
 }
 
-static void from_halves(float *out, const uint16_t *halves, int n)
+static void from_f16(float *out, const uint16_t *halves, int n)
 {
     for (int i = 0; i < n; i++)
-        out[i] = locus_half_to_float(halves[i]);
+        out[i] = locus_f16_to_float(halves[i]);
 }
 
 static void scores(const struct locus_scores *op)
@@ -225,7 +225,7 @@ static void mix(const struct locus_mixing *op)
 
 void locus_kernels_reference(struct locus_kernels *kernels)
 {
-    *kernels = (struct locus_kernels){.quantize = quantize, .to_halves = to_halves};
+    *kernels = (struct locus_kernels){.quantize = quantize, .to_f16 = to_f16};
     for (int form = 0; form < LOCUS_N_FORMS; form++)
         kernels->matmul[form] = matmul;
     set_lanes(kernels);

@@ -77,7 +77,7 @@ INLINE vec vec_of_ints(ivec ints)
     return _mm256_cvtepi32_ps(ints);
 }
 
-INLINE vec vec_of_halves(const uint16_t *at)
+INLINE vec vec_of_f16(const uint16_t *at)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
 }
@@ -89,7 +89,7 @@ INLINE vec vec_of_bytes(const int8_t *at)
 }
 
 /* One of each pair of bfloat16 (pairs[lane][2]). */
-INLINE vec vec_of_bfloats(const uint16_t *pairs, int which)
+INLINE vec vec_of_bf16(const uint16_t *pairs, int which)
 {
     __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)pairs);
     return _mm256_castsi256_ps(which ? _mm256_and_si256(both, _mm256_set1_epi32(-65536))

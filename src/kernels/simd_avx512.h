@@ -75,7 +75,7 @@ INLINE vec vec_of_ints(ivec ints)
     return _mm512_cvtepi32_ps(ints);
 }
 
-INLINE vec vec_of_halves(const uint16_t *at)
+INLINE vec vec_of_f16(const uint16_t *at)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
 }
@@ -87,7 +87,7 @@ INLINE vec vec_of_bytes(const int8_t *at)
 }
 
 /* One of each pair of bfloat16 (pairs[lane][2]). */
-INLINE vec vec_of_bfloats(const uint16_t *pairs, int which)
+INLINE vec vec_of_bf16(const uint16_t *pairs, int which)
 {
     __m512i both = _mm512_loadu_si512(pairs);
     return _mm512_castsi512_ps(which ? _mm512_and_si512(both, _mm512_set1_epi32(-65536))

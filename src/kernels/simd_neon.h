@@ -76,7 +76,7 @@ INLINE vec vec_of_ints(ivec ints)
     return vcvtq_f32_s32(ints);
 }
 
-INLINE vec vec_of_halves(const uint16_t *at)
+INLINE vec vec_of_f16(const uint16_t *at)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(at)));
 }
@@ -89,7 +89,7 @@ INLINE vec vec_of_bytes(const int8_t *at)
 }
 
 /* One of each pair of bfloat16 (pairs[lane][2]). */
-INLINE vec vec_of_bfloats(const uint16_t *pairs, int which)
+INLINE vec vec_of_bf16(const uint16_t *pairs, int which)
 {
     uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(pairs));
     return vreinterpretq_f32_u32(which ? vandq_u32(both, vdupq_n_u32(0xFFFF0000u))

@@ -14,14 +14,14 @@ static void floats_of_f16(float *out, const void *row, size_t n_values)
 {
     const uint16_t *halves = row;
     for (size_t i = 0; i < n_values; i++)
-        out[i] = locus_half_to_float(halves[i]);
+        out[i] = locus_f16_to_float(halves[i]);
 }
 
 static void floats_of_bf16(float *out, const void *row, size_t n_values)
 {
-    const uint16_t *bfloats = row;
+    const uint16_t *bf16 = row;
     for (size_t i = 0; i < n_values; i++)
-        out[i] = locus_bfloat_to_float(bfloats[i]);
+        out[i] = locus_bf16_to_float(bf16[i]);
 }
 
 /* ---- blocks of 32 ------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ static inline void read_fives(int8_t out[LOCUS_BLOCK], const uint8_t q[LOCUS_BLO
 static inline void set_scale(struct locus_levels *levels, uint16_t half)
 {
     levels->half = half;
-    levels->scale[0] = levels->scale[1] = locus_half_to_float(half);
+    levels->scale[0] = levels->scale[1] = locus_f16_to_float(half);
 }
 
 static void read_q8_0(struct locus_levels *levels, const void *row, size_t block)
@@ -69,7 +69,7 @@ static void read_q4_1(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q4_1 *in = (const struct locus_q4_1 *)row + block;
     set_scale(levels, in->scale);
-    levels->min = locus_half_to_float(in->min);
+    levels->min = locus_f16_to_float(in->min);
     read_nibbles(levels->q, in->q, 0);
 }
 
@@ -84,7 +84,7 @@ static void read_q5_1(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q5_1 *in = (const struct locus_q5_1 *)row + block;
     set_scale(levels, in->scale);
-    levels->min = locus_half_to_float(in->min);
+    levels->min = locus_f16_to_float(in->min);
     read_fives(levels->q, in->q, in->high, 0);
 }
 
@@ -109,8 +109,8 @@ static void set_scale_and_min(struct locus_levels *levels, uint16_t scale, uint1
     const uint8_t *at = packed + b % 4;
     int s = b < 4 ? at[0] & 63 : (at[8] & 15) | (at[0] >> 6) << 4;
     int m = b < 4 ? at[4] & 63 : at[8] >> 4 | (at[4] >> 6) << 4;
-    levels->scale[0] = levels->scale[1] = locus_half_to_float(scale) * (float)s;
-    levels->min = -(locus_half_to_float(min) * (float)m);
+    levels->scale[0] = levels->scale[1] = locus_f16_to_float(scale) * (float)s;
+    levels->min = -(locus_f16_to_float(min) * (float)m);
 }
 
 static void read_q4_k(struct locus_levels *levels, const void *row, size_t block)
@@ -140,7 +140,7 @@ static void read_q6_k(struct locus_levels *levels, const void *row, size_t block
     const uint8_t *low = in->low + half * 64 + part % 2 * LOCUS_BLOCK;
     const uint8_t *high = in->high + half * LOCUS_BLOCK;
     for (int s = 0; s < 2; s++)
-        levels->scale[s] = locus_half_to_float(in->scale) * (float)in->scales[2 * b + s];
+        levels->scale[s] = locus_f16_to_float(in->scale) * (float)in->scales[2 * b + s];
     for (int i = 0; i < LOCUS_BLOCK; i++)
         levels->q[i] =
             (int8_t)(((low[i] >> part / 2 * 4 & 15) | (high[i] >> 2 * part & 3) << 4) - 32);
@@ -156,7 +156,7 @@ static void read_q3_k(struct locus_levels *levels, const void *row, size_t block
         const int n = 2 * b + s;
         int bits = (in->scales[n % 8] >> n / 8 * 4 & 15) | (in->scales[8 + n % 4] >> n / 4 * 2 & 3)
                                                                << 4;
-        levels->scale[s] = locus_half_to_float(in->scale) * (float)(bits - 32);
+        levels->scale[s] = locus_f16_to_float(in->scale) * (float)(bits - 32);
     }
     for (int i = 0; i < LOCUS_BLOCK; i++)
         levels->q[i] = (int8_t)((low[i] >> 2 * part & 3) - (in->high[i] >> b & 1 ? 0 : 4));

@@ -116,14 +116,14 @@ static void embed(const void *state, const struct locus_embed_op *op)
 {
     const struct gru *gru = state;
     const size_t n_embd = (size_t)gru->n_embd;
-    float *x = op->x, *kept = op->kept;
+    float *x = op->x, *states = op->token_states;
     for (int first = 0; first < op->n; first += ROWS) {
         const int rows = op->n - first < ROWS ? op->n - first : ROWS;
         multiply(gru, &gru->ih, gru->bias_ih, x, rows, gru->in);
-        for (int i = 0; i < rows; i++, x += n_embd, kept += n_embd) {
-            step(gru, gru->in + (size_t)i * N_GATES * n_embd, kept - n_embd, kept);
+        for (int i = 0; i < rows; i++, x += n_embd, states += n_embd) {
+            step(gru, gru->in + (size_t)i * N_GATES * n_embd, states - n_embd, states);
             for (size_t c = 0; c < n_embd; c++)
-                x[c] += kept[c];
+                x[c] += states[c];
         }
     }
 }
