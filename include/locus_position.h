@@ -167,8 +167,9 @@ struct locus_position_scheme {
      * the registry begin with "position_" or "blk.N.position_". */
     const char *const *tensors;
 
-    /* OPTIONAL: called at session creation. Puts tables into *state (angles in double), and refuses
-     * what it can't serve, saying in *error (never NULL) what is missing. */
+    /* OPTIONAL: called at session creation: for a few positions, to see what it refuses, then for
+     * all. Puts tables into *state (angles in double), and refuses what it can't serve, saying in
+     * *error (never NULL) what is missing. */
     enum locus_status (*init)(void **state, const struct locus_position_env *env,
                               const struct locus_position_spec *spec, locus_error *error);
     /* OPTIONAL: NULL ok; safe after a failed init. */

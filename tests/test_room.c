@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "forward/session.h"
 #include "hostile.h"
 #include "locus_position.h"
 #include "testing.h"
@@ -42,7 +43,7 @@ START_TEST(what_cannot_be_had_is_refused_before_tables_are_made)
     locus_model *model = tiny_model(0, 0);
     locus_session_params params = {.scheme = &counting, .n_context = N, .n_threads = 1};
     locus_session_free(locus_session_create(model, &params, NULL));
-    ck_assert_int_eq(n_inits, 1);
+    ck_assert_int_eq(n_inits, 2); /* for a few positions, then for all */
     ck_assert_int_eq(longest, N);
     hostile_limit_memory(memory);
     params.n_context = HUGE_CONTEXT;
@@ -67,6 +68,92 @@ START_TEST(a_wrong_or_short_scheme_is_named_however_long_the_session)
     refuse(model, &params, "the nearest is 'base'");
     params.position = "t5";
     refuse(model, &params, "position t5: the checkpoint has no tensor");
+    locus_model_free(model);
+}
+END_TEST
+
+/* ---- sessions that are only described ------------------------------------------------------- */
+
+static void check_description(const locus_model *model, const locus_session_params *params,
+                              int text_length)
+{
+    locus_error error = {0};
+    struct locus_description described;
+    ck_assert_msg(!locus_session_describe(&described, model, params, text_length, &error), "%s",
+                  error.message);
+    locus_session *session = locus_session_create_for(model, params, text_length, &error);
+    ck_assert_msg(session != NULL, "%s", error.message);
+    ck_assert_str_eq(described.position, locus_session_position(session));
+    ck_assert_str_eq(described.attention, locus_session_attention(session));
+    ck_assert_str_eq(described.kernels.name, locus_session_kernels(session));
+    ck_assert_int_eq(described.cache_type, locus_session_cache_type(session));
+    ck_assert_int_eq(described.n_threads, locus_session_n_threads(session));
+    ck_assert_int_eq(described.capacity, locus_session_capacity(session));
+    locus_session_free(session);
+    locus_description_free(&described);
+}
+
+START_TEST(a_description_is_what_the_session_becomes)
+{
+    static const char *const specs[] = {"rope:scaling=dynamic", "rope:factor=auto,scaling=linear",
+                                        "alibi", "dynamic-ntk"};
+    locus_model *model = tiny_model(0, 0);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        for (int length = 0; length < 3 * N; length += N) {
+            const locus_session_params params = {.position = specs[i],
+                                                 .attention = i % 2 ? "window:size=9" : NULL,
+                                                 .n_context = i < 2 ? N : 0,
+                                                 .cache_type =
+                                                     i ? LOCUS_CACHE_AUTO : LOCUS_CACHE_Q8_0,
+                                                 .kernels = i == 2 ? "reference" : NULL,
+                                                 .n_threads = (int)i};
+            check_description(model, &params, length);
+        }
+    locus_model_free(model);
+    model = locus_model_open(testing_golden("gpt2-learned.gguf"), NULL);
+    check_description(model, &(locus_session_params){0}, 0);
+    locus_model_free(model);
+}
+END_TEST
+
+/* However long the session is, and though no machine has the memory for it. */
+START_TEST(a_description_takes_no_memory_for_its_session)
+{
+    locus_model *model = tiny_model(0, 0);
+    const locus_session_params params = {.scheme = &counting, .n_context = HUGE_CONTEXT};
+    struct locus_description described;
+    hostile_limit_memory(memory / 4);
+    ck_assert_int_eq(locus_session_describe(&described, model, &params, HUGE_CONTEXT, NULL),
+                     LOCUS_OK);
+    ck_assert_int_eq(described.capacity, HUGE_CONTEXT);
+    ck_assert_int_eq(n_inits, 1);
+    ck_assert_int_lt(longest, N);
+    locus_description_free(&described);
+    refuse(model, &params, "out of memory");
+    locus_model_free(model);
+}
+END_TEST
+
+/* A session too long for its schemes is refused in the same words; one that nobody asked for is as
+ * long as they are. */
+START_TEST(a_description_is_refused_as_its_session_is)
+{
+    locus_model *model = locus_model_open(testing_golden("gpt2-learned.gguf"), NULL);
+    static const locus_session_params refused[] = {
+        {.n_context = 100000}, {.position = "t5"},    {.position = "learned:ofset=1"},
+        {.attention = "near"}, {.n_axes = 2},         {.kernels = "abacus"},
+        {.n_threads = -1},     {.first_position = -1}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct locus_description described;
+        locus_error error = {0}, session_error = {0};
+        const enum locus_status status =
+            locus_session_describe(&described, model, &refused[i], 0, &error);
+        ck_assert_ptr_null(locus_session_create(model, &refused[i], &session_error));
+        ck_assert_int_eq(status, session_error.status);
+        ck_assert_str_eq(error.message, session_error.message);
+        ck_assert(error.message[0]);
+        locus_description_free(&described);
+    }
     locus_model_free(model);
 }
 END_TEST
@@ -167,6 +254,9 @@ int main(void)
     TCase *tests = tcase_create("room");
     tcase_add_test(tests, what_cannot_be_had_is_refused_before_tables_are_made);
     tcase_add_test(tests, a_wrong_or_short_scheme_is_named_however_long_the_session);
+    tcase_add_test(tests, a_description_is_what_the_session_becomes);
+    tcase_add_test(tests, a_description_takes_no_memory_for_its_session);
+    tcase_add_test(tests, a_description_is_refused_as_its_session_is);
     tcase_add_test(tests, a_text_far_off_takes_no_more_than_one_at_0);
     tcase_add_test(tests, places_without_a_row_have_the_bits_of_those_with_one);
     suite_add_tcase(suite, tests);

@@ -91,7 +91,7 @@ static enum locus_status score_block(locus_session *session, locus_session *refe
     if (status) return status;
     struct block block = {session,        reference,          logits,  reference_logits,
                           targets + from, predictions + from, n - from};
-    locus_threads_run(session->n_threads, compare_share, &block);
+    locus_threads_run(session->setup.n_threads, compare_share, &block);
     return LOCUS_OK;
 }
 

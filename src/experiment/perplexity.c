@@ -100,7 +100,7 @@ static enum locus_status feed_batch(struct run *run, int index, int first, int n
 /* Feeds a window of n tokens, a batch a call so that a stop is heard; *whole false if it was. */
 static enum locus_status feed(struct run *run, int index, int n, bool *whole, locus_error *error)
 {
-    const int n_batch = run->session->n_batch, n_embd = run->session->model->config.n_embd;
+    const int n_batch = run->session->setup.n_batch, n_embd = run->session->model->config.n_embd;
     enum locus_status status = locus_session_rewind(run->session, 0, error);
     if (!status && run->reference) status = locus_session_rewind(run->reference, 0, error);
     for (int first = 0; first < n && !status; first += n_batch) {

@@ -1,40 +1,28 @@
 /* Sessions for texts of a known length: see setting.h. */
 #include "experiment/setting.h"
 
-#include <limits.h>
-
-#include "forward/session.h"
-#include "position/layers.h"
-
-/* Appends what params' SPEC is for texts of that length. */
-static enum locus_status resolve(const locus_model *model, const locus_session_params *params,
-                                 int length, struct locus_buffer *resolved, locus_error *error)
+/* A text shorter than the windows needs no more than its own positions. */
+static locus_session_params fit(const locus_session_params *params, int length, int n_positions)
 {
-    const int first = params->first_position;
-    struct locus_position_env env =
-        locus_model_env(model, length < INT_MAX - first ? first + length : INT_MAX);
-    struct locus_layer_specs specs;
-    env.text_length = length;
-    enum locus_status status = locus_layer_specs_resolve(
-        &specs, params->position, model->config.position, params->scheme, &env, error);
-    if (status) return status;
-    locus_layer_specs_print(&specs, resolved);
-    return resolved->failed ? locus_fail_memory(error, resolved->length) : LOCUS_OK;
+    locus_session_params fitted = *params;
+    fitted.n_context = n_positions < length ? n_positions : length;
+    return fitted;
+}
+
+enum locus_status locus_describe_for_text(struct locus_description *description,
+                                          const locus_model *model,
+                                          const locus_session_params *params, int length,
+                                          int n_positions, locus_error *error)
+{
+    const locus_session_params fitted = fit(params, length, n_positions);
+    return locus_session_describe(description, model, &fitted, length, error);
 }
 
 locus_session *locus_session_for_text(const locus_model *model, const locus_session_params *params,
                                       int length, int n_positions, locus_error *error)
 {
-    locus_session_params fitted = *params;
-    struct locus_buffer resolved = {0};
-    locus_session *session = NULL;
-    fitted.n_context = n_positions < length ? n_positions : length;
-    if (!resolve(model, params, length, &resolved, error)) {
-        fitted.position = resolved.bytes;
-        session = locus_session_create(model, &fitted, error);
-    }
-    locus_buffer_free(&resolved);
-    return session;
+    const locus_session_params fitted = fit(params, length, n_positions);
+    return locus_session_create_for(model, &fitted, length, error);
 }
 
 locus_session *locus_session_for_length(const locus_model *model,

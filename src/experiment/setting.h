@@ -2,7 +2,7 @@
 #ifndef LOCUS_EXPERIMENT_SETTING_H
 #define LOCUS_EXPERIMENT_SETTING_H
 
-#include "base/error.h"
+#include "forward/describe.h"
 
 /* A session that holds `length` positions, its SPEC resolved for texts of that length
  * (env->text_length), so that rows are as in one forward pass over the whole text.
@@ -15,5 +15,11 @@ locus_session *locus_session_for_length(const locus_model *model,
  * session holds no more than those. */
 locus_session *locus_session_for_text(const locus_model *model, const locus_session_params *params,
                                       int length, int n_positions, locus_error *error);
+
+/* What locus_session_for_text would give, without making it. Free it in any case. */
+enum locus_status locus_describe_for_text(struct locus_description *description,
+                                          const locus_model *model,
+                                          const locus_session_params *params, int length,
+                                          int n_positions, locus_error *error);
 
 #endif

@@ -67,7 +67,7 @@ static int group_size(const struct locus_session *session)
 /* Slots that all the keys of a session take. */
 static int whole_segment(const struct locus_session *session)
 {
-    return (session->capacity - 1) / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK + LOCUS_KEY_BLOCK;
+    return (session->setup.capacity - 1) / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK + LOCUS_KEY_BLOCK;
 }
 
 /* Keys that are rotated for a query are so once for all heads of a row; of whole rows of scores
@@ -194,7 +194,7 @@ static void rotate_block(const struct unit *unit, int start, int first, int end)
                   (size_t)(first - start) * (size_t)cache->n_head_kv * (size_t)cache->head_dim;
     locus_cache_get_key_rows(cache, unit->layer, first, end, keys);
     for (int j = first; j < end; j++)
-        scratch->k_positions[j - first] = session->first_position + j;
+        scratch->k_positions[j - first] = session->setup.first_position + j;
     const struct locus_rotate_op op = {.layer = unit->layer,
                                        .which = LOCUS_KEY,
                                        .rows = keys,
@@ -204,7 +204,7 @@ static void rotate_block(const struct unit *unit, int start, int first, int end)
                                        .origin = unit->spans[0].q_position,
                                        .token_states =
                                            locus_layer_states(session, unit->layer, first),
-                                       .n_axes = session->n_axes,
+                                       .n_axes = session->setup.n_axes,
                                        .coordinates = locus_coordinates_at(session, first)};
     locus_position_rotate(unit->position, &op);
     locus_cache_pack_keys(cache, scratch->keys, end - start, scratch->panels);
@@ -232,7 +232,7 @@ static const float *block_queries(const struct unit *unit, int start)
         .positions = scratch->q_positions,
         .origin = locus_block_origin(session, start, unit->spans[0].group),
         .token_states = locus_layer_states(session, unit->layer, slot),
-        .n_axes = session->n_axes,
+        .n_axes = session->setup.n_axes,
         .coordinates = locus_coordinates_at(session, slot)};
     locus_position_rotate(unit->position, &op);
     return scratch->rotated;
@@ -296,13 +296,13 @@ static void add_biases(const struct unit *unit, int start)
             .q = scratch->q + (size_t)query * (size_t)session->cache.head_dim,
             .q_position = span->q_position,
             .n_k = n,
-            .k_first = session->first_position + first,
+            .k_first = session->setup.first_position + first,
             .k_positions = span->group ? session->group_positions + first : NULL,
             .scores = scores,
             .scratch = scratch->bias,
             .q_token_state = locus_layer_states(session, unit->layer, slot),
             .k_token_states = locus_layer_states(session, unit->layer, first),
-            .n_axes = session->n_axes,
+            .n_axes = session->setup.n_axes,
             .q_coordinates = locus_coordinates_at(session, slot),
             .k_coordinates = locus_coordinates_at(session, first),
         };
@@ -383,7 +383,7 @@ static int row_spans(const struct locus_session *session, int layer, int slot,
                      struct locus_span spans[LOCUS_MAX_SPANS])
 {
     const int window = session->model->config.layers[layer].window;
-    const int n_spans = session->policy.kind->split(&session->policy, slot, spans);
+    const int n_spans = session->setup.policy.kind->split(&session->setup.policy, slot, spans);
     const int first = window > 0 && slot >= window ? slot - window + 1 : 0;
     int n = 0;
     for (int s = 0; s < n_spans; s++) {

@@ -6,24 +6,26 @@
 /* One past the largest coordinate of the tokens held: where a text goes on. */
 static long long next_place(const struct locus_session *session)
 {
-    const size_t n = (size_t)session->length * (size_t)session->n_axes;
-    int largest = session->first_position - 1;
+    const size_t n = (size_t)session->length * (size_t)session->setup.n_axes;
+    int largest = session->setup.first_position - 1;
     for (size_t i = 0; i < n; i++)
         largest = session->coordinates[i] > largest ? session->coordinates[i] : largest;
     return (long long)largest + 1;
 }
 
-enum locus_status locus_coordinates_admit(const struct locus_session *session, locus_error *error)
+enum locus_status locus_coordinates_admit(const struct locus_description *setup,
+                                          const struct locus_positions *positions,
+                                          locus_error *error)
 {
-    const int n_axes = session->n_axes;
+    const int n_axes = setup->n_axes;
     if (n_axes == 0) return LOCUS_OK;
-    if (session->policy.kind->moves && locus_policy_acts(&session->policy, session->capacity))
+    if (setup->policy.kind->moves && locus_policy_acts(&setup->policy, setup->capacity))
         return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                           "attention %s moves positions, which can't be done to %d coordinates of "
                           "the caller's; expected full or window",
-                          session->policy.kind->name, n_axes);
-    for (int i = 0; i < session->positions.n; i++) {
-        const struct locus_position *position = &session->positions.schemes[i];
+                          setup->policy.kind->name, n_axes);
+    for (int i = 0; i < positions->n; i++) {
+        const struct locus_position *position = &positions->schemes[i];
         if (!locus_position_takes_axes(position, n_axes))
             return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                               "position %s can't take %d coordinates a token from the caller; "
@@ -36,7 +38,8 @@ enum locus_status locus_coordinates_admit(const struct locus_session *session, l
 enum locus_status locus_coordinates_check(const struct locus_session *session,
                                           const int *coordinates, int n, locus_error *error)
 {
-    const int end = session->first_position + session->capacity, n_axes = session->n_axes;
+    const int end = session->setup.first_position + session->setup.capacity,
+              n_axes = session->setup.n_axes;
     if (n_axes == 0 && coordinates)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "coordinates of %d tokens, but the session's n_axes is 0", n);
@@ -58,7 +61,7 @@ enum locus_status locus_coordinates_check(const struct locus_session *session,
 
 void locus_coordinates_put(struct locus_session *session, const int *coordinates, int n)
 {
-    const size_t n_axes = (size_t)session->n_axes;
+    const size_t n_axes = (size_t)session->setup.n_axes;
     if (n_axes == 0) return;
     const int next = (int)next_place(session);
     int *at = session->coordinates + (size_t)session->length * n_axes;

@@ -19,7 +19,7 @@ static void embed(const struct pass *pass)
     const struct locus_model *model = session->model;
     const struct locus_config *config = &model->config;
     const size_t n_embd = (size_t)config->n_embd;
-    const int first_position = session->first_position + session->length;
+    const int first_position = session->setup.first_position + session->length;
     for (int i = share_first(pass, pass->n); i < share_end(pass, pass->n); i++) {
         float *row = session->x + (size_t)i * n_embd;
         locus_weight_row(&model->embedding, pass->tokens[i], row);
@@ -36,7 +36,7 @@ static void embed(const struct pass *pass)
             .x = session->x,
             .first_position = first_position,
             .n = pass->n,
-            .n_axes = session->n_axes,
+            .n_axes = session->setup.n_axes,
             .coordinates = locus_coordinates_at(session, session->length),
             .token_states =
                 session->embed_states
@@ -56,12 +56,12 @@ static void embed(const struct pass *pass)
 static void observe(const struct pass *pass, int layer, const float *in)
 {
     struct locus_session *session = pass->session;
-    const struct locus_observe_op op = {.layer = layer,
-                                        .x = in,
-                                        .first_position = session->first_position + session->length,
-                                        .n = pass->n,
-                                        .token_states =
-                                            locus_layer_states(session, layer, session->length)};
+    const struct locus_observe_op op = {
+        .layer = layer,
+        .x = in,
+        .first_position = session->setup.first_position + session->length,
+        .n = pass->n,
+        .token_states = locus_layer_states(session, layer, session->length)};
     if (pass->thread == 0)
         locus_position_observe(locus_positions_at(&session->positions, layer), &op);
 }
@@ -102,7 +102,7 @@ static void rotate_queries(const struct locus_session *session, int layer, float
                                        .n_heads = session->model->config.n_head,
                                        .positions = positions,
                                        .token_states = locus_layer_states(session, layer, slot),
-                                       .n_axes = session->n_axes,
+                                       .n_axes = session->setup.n_axes,
                                        .coordinates = locus_coordinates_at(session, slot)};
     if (position->frame != LOCUS_FRAME_BLOCK) locus_position_rotate(position, &op);
 }
@@ -117,7 +117,7 @@ static void rotate_keys(const struct locus_session *session, int layer, float *k
                                  .which = LOCUS_KEY,
                                  .n = n,
                                  .n_heads = session->cache.n_head_kv,
-                                 .n_axes = session->n_axes};
+                                 .n_axes = session->setup.n_axes};
     if (position->frame == LOCUS_FRAME_QUERY) return;
     for (int i = 0; i < n; i += op.n) {
         op.rows = k + (size_t)i * width;
@@ -139,7 +139,7 @@ static void move_rows(const struct pass *pass, int layer, int first, int n)
 {
     struct locus_session *session = pass->session;
     const struct locus_config *config = &session->model->config;
-    const struct locus_policy *policy = &session->policy;
+    const struct locus_policy *policy = &session->setup.policy;
     const int slot = session->length + first;
     const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
     const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
@@ -356,5 +356,5 @@ void locus_forward(struct locus_session *session, const int32_t *tokens, int n,
                    const struct locus_outputs *outputs)
 {
     struct pass pass = {.session = session, .tokens = tokens, .n = n, .outputs = outputs};
-    locus_threads_run(session->n_threads, worker, &pass);
+    locus_threads_run(session->setup.n_threads, worker, &pass);
 }

@@ -21,18 +21,19 @@ static enum locus_status make_cache(struct locus_session *session, locus_error *
         [LOCUS_CACHE_Q8_0] = LOCUS_FORMAT_Q8_0,
     };
     const struct locus_config *config = &session->model->config;
-    const struct locus_policy *policy = &session->policy;
-    const bool acts = locus_policy_acts(policy, session->capacity);
-    session->cache = (struct locus_cache){.kernels = session->kernels,
-                                          .format = formats[session->cache_type],
-                                          .n_layer = config->n_layer,
-                                          .n_head_kv = config->n_head_kv,
-                                          .head_dim = config->head_dim,
-                                          .n_blocks = locus_cache_n_blocks(session->capacity)};
+    const struct locus_policy *policy = &session->setup.policy;
+    const bool acts = locus_policy_acts(policy, session->setup.capacity);
+    session->cache =
+        (struct locus_cache){.kernels = session->kernels,
+                             .format = formats[session->setup.cache_type],
+                             .n_layer = config->n_layer,
+                             .n_head_kv = config->n_head_kv,
+                             .head_dim = config->head_dim,
+                             .n_blocks = locus_cache_n_blocks(session->setup.capacity)};
     if (acts && policy->kind->hides) {
         const int keep = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
         const int n_pinned = locus_cache_n_blocks(keep);
-        const long long n_slots = policy->kind->plain(policy) - keep + 2LL * session->n_batch;
+        const long long n_slots = policy->kind->plain(policy) - keep + 2LL * session->setup.n_batch;
         const long long n_ring = (n_slots - 1) / LOCUS_KEY_BLOCK + 2; /* begun within a block */
         if (n_pinned + n_ring < session->cache.n_blocks) {
             session->cache.n_pinned = n_pinned;
@@ -81,15 +82,15 @@ static bool adds_beside(const struct locus_model *model)
 static enum locus_status make_scratch(struct locus_session *session, locus_error *error)
 {
     const struct locus_config *config = &session->model->config;
-    const size_t n = (size_t)session->n_batch, n_embd = (size_t)config->n_embd;
+    const size_t n = (size_t)session->setup.n_batch, n_embd = (size_t)config->n_embd;
     const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
     const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
     const int n_hidden = max_int(config->n_ff, max_int(config->n_ff_expert, config->n_ff_shared));
     const size_t n_ff = (size_t)n_hidden, n_expert = (size_t)config->n_expert;
     const size_t n_mixed = n_expert ? n : 0;
-    const bool acts = locus_policy_acts(&session->policy, session->capacity);
-    const size_t n_moved = acts && session->policy.kind->moves ? n : 0;
-    const size_t n_group = acts && session->policy.kind->group ? n : 0;
+    const bool acts = locus_policy_acts(&session->setup.policy, session->setup.capacity);
+    const size_t n_moved = acts && session->setup.policy.kind->moves ? n : 0;
+    const size_t n_group = acts && session->setup.policy.kind->group ? n : 0;
     const size_t widest =
         (size_t)max_int(config->n_embd, max_int(n_hidden, config->n_head * config->head_dim));
     const struct block blocks[] = {
@@ -103,7 +104,7 @@ static enum locus_status make_scratch(struct locus_session *session, locus_error
         {(void **)&session->q_moved, n_moved, q_width, sizeof(float)},
         {(void **)&session->moved_positions, n_moved, 1, sizeof(int)},
         {(void **)&session->k_group, n_group, kv_width, sizeof(float)},
-        {(void **)&session->group_positions, n_group ? (size_t)session->capacity : 0, 1,
+        {(void **)&session->group_positions, n_group ? (size_t)session->setup.capacity : 0, 1,
          sizeof(int)},
         {(void **)&session->attended, n, q_width, sizeof(float)},
         {(void **)&session->gate, config->gated ? n : 0, n_ff, sizeof(float)},
@@ -118,13 +119,13 @@ static enum locus_status make_scratch(struct locus_session *session, locus_error
         {(void **)&session->bf16, n, locus_bf16_cols((int)widest), sizeof *session->bf16},
         {(void **)&session->row_positions, n, 1, sizeof(int)},
         {(void **)&session->scored, n, 1, sizeof(int)},
-        {(void **)&session->coordinates, (size_t)session->capacity, (size_t)session->n_axes,
-         sizeof(int)},
+        {(void **)&session->coordinates, (size_t)session->setup.capacity,
+         (size_t)session->setup.n_axes, sizeof(int)},
         {(void **)&session->logits, 1, (size_t)config->n_vocab, sizeof(float)},
     };
     const enum locus_status status = take(session, blocks, sizeof blocks / sizeof *blocks, error);
-    for (int slot = 0; session->group_positions && slot < session->capacity; slot++)
-        session->group_positions[slot] = locus_policy_group_position(&session->policy, slot);
+    for (int slot = 0; session->group_positions && slot < session->setup.capacity; slot++)
+        session->group_positions[slot] = locus_policy_group_position(&session->setup.policy, slot);
     return status;
 }
 
@@ -133,17 +134,15 @@ static enum locus_status make_scratch(struct locus_session *session, locus_error
 enum locus_status locus_room_make(struct locus_session *session, locus_error *error)
 {
     enum locus_status status = make_cache(session, error);
-    if (!status) status = make_scratch(session, error);
-    if (status) locus_room_free(session);
-    return status;
+    return status ? status : make_scratch(session, error);
 }
 
 enum locus_status locus_room_make_states(struct locus_session *session, locus_error *error)
 {
-    const size_t n_rows = 1 + (size_t)session->capacity;
+    const size_t n_rows = 1 + (size_t)session->setup.capacity;
     session->thread_floats = locus_attend_floats(session);
     const struct block blocks[] = {
-        {(void **)&session->threads, (size_t)session->n_threads, session->thread_floats,
+        {(void **)&session->threads, (size_t)session->setup.n_threads, session->thread_floats,
          sizeof(float)},
         {(void **)&session->embed_states, n_rows, (size_t)session->embed_floats, sizeof(float)},
         {(void **)&session->layer_states, (size_t)session->model->config.n_layer * n_rows,

@@ -1,70 +1,26 @@
 /* Sessions: made, fed, rewound. See session.h and locus.h. */
 #include "forward/session.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/buffer.h"
-#include "base/threads.h"
 #include "kernels/math.h"
 #include "model/finite.h"
-
-enum { DEFAULT_BATCH = 512 };
 
 static int max_int(int a, int b)
 {
     return a > b ? a : b;
 }
 
-/* ---- position ----------------------------------------------------------------------------- */
+/* ---- create and free ---------------------------------------------------------------------- */
 
-struct locus_position_env locus_model_env(const struct locus_model *model, int session_length)
-{
-    const struct locus_config *config = &model->config;
-    return (struct locus_position_env){
-        .n_embd = config->n_embd,
-        .n_layer = config->n_layer,
-        .n_head = config->n_head,
-        .n_head_kv = config->n_head_kv,
-        .head_dim = config->head_dim,
-        .trained_length = config->trained_length,
-        .session_length = session_length,
-        .score_scale = config->attention_scale,
-        .block_length = LOCUS_KEY_BLOCK,
-        .source = model,
-        .tensor = locus_model_extra,
-    };
-}
-
-/* Resolves the SPEC for so many positions, and makes its schemes ready. */
-static enum locus_status open_positions(struct locus_session *session,
-                                        const struct locus_session_params *params, int capacity,
-                                        locus_error *error)
+static enum locus_status set_position(struct locus_session *session, locus_error *error)
 {
     struct locus_positions *positions = &session->positions;
-    struct locus_position_env env =
-        locus_model_env(session->model, session->first_position + capacity);
-    env.first_position = session->first_position;
-    env.kernels = session->kernels->name;
-    enum locus_status status = locus_model_check_extras(session->model, params->scheme, error);
-    if (status) return status;
-    status = locus_positions_open(positions, params->position, session->model->config.position,
-                                  params->scheme, &env, error);
-    if (status == LOCUS_ERROR_ARGUMENT && !params->position && !params->scheme) {
-        /* What the checkpoint itself asks for isn't the caller's mistake. */
-        if (error) error->status = LOCUS_ERROR_FORMAT;
-        return LOCUS_ERROR_FORMAT;
-    }
-    return status;
-}
-
-static enum locus_status set_position(struct locus_session *session,
-                                      const struct locus_session_params *params, locus_error *error)
-{
-    const struct locus_positions *positions = &session->positions;
-    enum locus_status status = open_positions(session, params, session->capacity, error);
+    const struct locus_position_env env =
+        locus_description_env(&session->setup, session->model, session->setup.capacity);
+    enum locus_status status = locus_positions_init(positions, &session->setup.specs, &env, error);
     if (status) return status;
     session->embed_floats = positions->schemes[0].embed_floats;
     for (int i = 0; i < positions->n; i++)
@@ -72,126 +28,23 @@ static enum locus_status set_position(struct locus_session *session,
     return LOCUS_OK;
 }
 
-/* A session longer than the scheme is refused if it was asked for, else cut. */
-static enum locus_status limit_capacity(struct locus_session *session, bool asked,
-                                        locus_error *error)
-{
-    int max = locus_positions_max(&session->positions);
-    if (max == 0 || session->capacity <= max - session->first_position) return LOCUS_OK;
-    if (asked || max <= session->first_position)
-        return locus_fail(
-            error, LOCUS_ERROR_POSITION, "position %s has %d positions, the session needs %lld",
-            session->positions.text, max, (long long)session->first_position + session->capacity);
-    session->capacity = max - session->first_position;
-    locus_room_free(session);
-    return LOCUS_OK;
-}
-
-/* ---- cache policy ------------------------------------------------------------------------- */
-
-static enum locus_status set_policy(struct locus_session *session,
-                                    const struct locus_session_params *params, locus_error *error)
-{
-    enum locus_status status = locus_policy_parse(&session->policy, params->attention, error);
-    if (status) return status;
-    struct locus_buffer printed = {0};
-    locus_policy_print(&session->policy, &printed);
-    session->attention_text = printed.bytes;
-    if (printed.failed) return locus_fail_memory(error, printed.length);
-    session->policy.first_position = session->first_position;
-    return LOCUS_OK;
-}
-
-/* ---- create and free ---------------------------------------------------------------------- */
-
-static enum locus_status check_params(const struct locus_session_params *params, locus_error *error)
-{
-    const struct {
-        const char *name;
-        int value;
-    } counts[] = {{"n_context", params->n_context},
-                  {"n_batch", params->n_batch},
-                  {"n_threads", params->n_threads},
-                  {"first_position", params->first_position},
-                  {"n_axes", params->n_axes}};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (counts[i].value < 0)
-            return locus_fail(error, LOCUS_ERROR_ARGUMENT, "%s is %d, expected 0 or more",
-                              counts[i].name, counts[i].value);
-    /* The thread library ends the process when it can't make as many as asked. */
-    if (params->n_threads > LOCUS_MAX_THREADS)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "n_threads is %d, expected 0 to %d",
-                          params->n_threads, LOCUS_MAX_THREADS);
-    if ((int)params->cache_type < LOCUS_CACHE_AUTO || params->cache_type > LOCUS_CACHE_Q8_0)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "cache_type is %d, expected %d to %d",
-                          (int)params->cache_type, LOCUS_CACHE_AUTO, LOCUS_CACHE_Q8_0);
-    return LOCUS_OK;
-}
-
-static enum locus_cache_type choose_cache_type(const struct locus_model *model,
-                                               enum locus_cache_type asked)
-{
-    if (asked != LOCUS_CACHE_AUTO) return asked;
-    return strcmp(locus_model_info_get(model).weight_type, "F32") ? LOCUS_CACHE_F16
-                                                                  : LOCUS_CACHE_F32;
-}
-
-static enum locus_status make_room(struct locus_session *session, locus_error *error)
-{
-    if (session->n_batch > session->capacity) session->n_batch = session->capacity;
-    return locus_room_make(session, error);
-}
-
-/* What can't be had is refused before schemes make tables as long as the session; but where a
- * scheme ends before, it is the scheme that says so, or makes the session shorter. */
-static enum locus_status make_room_first(struct locus_session *session,
-                                         const struct locus_session_params *params,
-                                         locus_error *error)
-{
-    enum { FEW = 16 };
-    locus_error reason;
-    enum locus_status refused = make_room(session, &reason);
-    if (!refused) return LOCUS_OK;
-    const int capacity = session->capacity < FEW ? session->capacity : FEW;
-    enum locus_status status = open_positions(session, params, capacity, error);
-    const bool ends = !status && locus_positions_max(&session->positions) > 0;
-    locus_positions_close(&session->positions);
-    if (status || ends) return status;
-    return locus_fail(error, refused, "%s", reason.message);
-}
-
+/* What can't be had is refused before schemes make tables as long as the session. */
 static enum locus_status open_session(struct locus_session *session,
-                                      const struct locus_session_params *params, locus_error *error)
+                                      const struct locus_session_params *params, int text_length,
+                                      locus_error *error)
 {
-    const struct locus_config *config = &session->model->config;
-    enum locus_status status = check_params(params, error);
+    enum locus_status status =
+        locus_session_describe(&session->setup, session->model, params, text_length, error);
     if (status) return status;
-    if ((status = locus_kernels_init(&session->kernel_set, params->kernels, error))) return status;
-    session->kernels = &session->kernel_set;
-    session->cache_type = choose_cache_type(session->model, params->cache_type);
-    session->n_threads = params->n_threads ? params->n_threads : locus_threads_default();
-    session->first_position = params->first_position;
-    session->n_axes = params->n_axes;
-    session->capacity = params->n_context ? params->n_context : config->trained_length;
-    if (session->capacity > INT_MAX - LOCUS_KEY_BLOCK - session->first_position)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "a session of %d positions from %d on, expected an end below %d",
-                          session->capacity, session->first_position, INT_MAX - LOCUS_KEY_BLOCK);
-    session->n_batch = params->n_batch ? params->n_batch : DEFAULT_BATCH;
-    if ((status = set_policy(session, params, error)) ||
-        (status = make_room_first(session, params, error)) ||
-        (status = set_position(session, params, error)) ||
-        (status = limit_capacity(session, params->n_context != 0, error)) ||
-        (status =
-             locus_policy_admit(&session->policy, &session->positions, session->capacity, error)) ||
-        (status = locus_coordinates_admit(session, error)) ||
-        (!session->x && (status = make_room(session, error))))
+    session->kernels = &session->setup.kernels;
+    if ((status = locus_room_make(session, error)) || (status = set_position(session, error)))
         return status;
     return locus_room_make_states(session, error);
 }
 
-locus_session *locus_session_create(const locus_model *model, const locus_session_params *params,
-                                    locus_error *error)
+locus_session *locus_session_create_for(const locus_model *model,
+                                        const locus_session_params *params, int text_length,
+                                        locus_error *error)
 {
     static const locus_session_params defaults = {0};
     if (!model) return NULL;
@@ -201,11 +54,17 @@ locus_session *locus_session_create(const locus_model *model, const locus_sessio
         return NULL;
     }
     session->model = model;
-    if (open_session(session, params ? params : &defaults, error)) {
+    if (open_session(session, params ? params : &defaults, text_length, error)) {
         locus_session_free(session);
         return NULL;
     }
     return session;
+}
+
+locus_session *locus_session_create(const locus_model *model, const locus_session_params *params,
+                                    locus_error *error)
+{
+    return locus_session_create_for(model, params, 0, error);
 }
 
 void locus_session_free(locus_session *session)
@@ -214,7 +73,7 @@ void locus_session_free(locus_session *session)
     locus_positions_close(&session->positions);
     locus_room_free(session);
     locus_aligned_free(session->score_logits);
-    free(session->attention_text);
+    locus_description_free(&session->setup);
     free(session);
 }
 
@@ -229,10 +88,10 @@ static enum locus_status check_eval(const struct locus_session *session, const i
                           "eval of %d tokens with %d rows of logits, expected 1 or more tokens and "
                           "0 to as many rows",
                           n, n_rows);
-    if (n > session->capacity - session->length)
+    if (n > session->setup.capacity - session->length)
         return locus_fail(error, LOCUS_ERROR_POSITION,
                           "%d tokens held and %d more, but the context holds %d", session->length,
-                          n, session->capacity);
+                          n, session->setup.capacity);
     for (int i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= n_vocab)
             return locus_fail(error, LOCUS_ERROR_ARGUMENT, "token %d is %d, expected 0 to %d", i,
@@ -257,7 +116,7 @@ static enum locus_status forward(struct locus_session *session, const int32_t *t
         return locus_fail(error, LOCUS_ERROR_NUMERIC,
                           "position %d, layer %d: a key or value is past 65504, the most that "
                           "cache type f16 holds; expected cache type f32 or q8_0 (--cache-type)",
-                          session->first_position + slot, layer);
+                          session->setup.first_position + slot, layer);
     }
     session->length += n;
     return LOCUS_OK;
@@ -279,7 +138,7 @@ enum locus_status locus_session_eval_at(locus_session *session, const int32_t *t
     const size_t n_vocab = (size_t)session->model->config.n_vocab;
     const int n_before = session->length;
     for (int done = 0; done < n;) {
-        int chunk = n - done < session->n_batch ? n - done : session->n_batch;
+        int chunk = n - done < session->setup.n_batch ? n - done : session->setup.n_batch;
         int after = n - done - chunk; /* tokens of later chunks */
         int rows = n_rows > after ? n_rows - after : 0;
         if (rows > chunk) rows = chunk;
@@ -287,7 +146,7 @@ enum locus_status locus_session_eval_at(locus_session *session, const int32_t *t
         if ((status =
                  forward(session, tokens + done, chunk, coordinates, &outputs, n_before, error)))
             return status;
-        if (coordinates) coordinates += (size_t)chunk * (size_t)session->n_axes;
+        if (coordinates) coordinates += (size_t)chunk * (size_t)session->setup.n_axes;
         if (logits) logits += (size_t)rows * n_vocab;
         done += chunk;
     }
@@ -310,7 +169,7 @@ enum locus_status locus_session_score(struct locus_session *session, const int32
     if (!session->score_logits) return locus_fail_memory(error, LOCUS_SCORE_ROWS * row_bytes);
     const int n_before = session->length;
     for (int done = 0, chunk; done < n; done += chunk) {
-        chunk = n - done < session->n_batch ? n - done : session->n_batch;
+        chunk = n - done < session->setup.n_batch ? n - done : session->setup.n_batch;
         struct locus_outputs outputs = {.targets = targets + done, .nll = nll + done};
         for (int i = 0; i < chunk; i++) {
             nll[done + i] = 0;
@@ -375,7 +234,7 @@ static enum locus_status check_held(const struct locus_session *session, int n_k
 {
     const int pinned = session->cache.n_pinned * LOCUS_KEY_BLOCK;
     struct locus_span spans[LOCUS_MAX_SPANS];
-    const int n_spans = session->policy.kind->split(&session->policy, n_keep, spans);
+    const int n_spans = session->setup.policy.kind->split(&session->setup.policy, n_keep, spans);
     for (int s = 0; s < n_spans; s++) {
         const int end = spans[s].end < n_keep ? spans[s].end : n_keep;
         const int first = max_int(spans[s].first, pinned);
@@ -383,8 +242,9 @@ static enum locus_status check_held(const struct locus_session *session, int n_k
             return locus_fail(error, LOCUS_ERROR_POSITION,
                               "rewind to %d tokens: the next one sees position %d, but attention "
                               "%s holds none between its sinks and position %d",
-                              n_keep, session->first_position + first, session->attention_text,
-                              session->first_position + session->first_held);
+                              n_keep, session->setup.first_position + first,
+                              session->setup.attention,
+                              session->setup.first_position + session->first_held);
     }
     return LOCUS_OK;
 }
@@ -410,12 +270,12 @@ int locus_session_length(const locus_session *session)
 
 int locus_session_capacity(const locus_session *session)
 {
-    return session->capacity;
+    return session->setup.capacity;
 }
 
 int locus_session_n_threads(const locus_session *session)
 {
-    return session->n_threads;
+    return session->setup.n_threads;
 }
 
 const char *locus_session_position(const locus_session *session)
@@ -425,12 +285,12 @@ const char *locus_session_position(const locus_session *session)
 
 const char *locus_session_attention(const locus_session *session)
 {
-    return session->attention_text;
+    return session->setup.attention;
 }
 
 int locus_session_reach(const locus_session *session)
 {
-    return locus_policy_reach(&session->policy, session->model->config.trained_length);
+    return locus_policy_reach(&session->setup.policy, session->model->config.trained_length);
 }
 
 const char *locus_session_kernels(const locus_session *session)
@@ -440,5 +300,5 @@ const char *locus_session_kernels(const locus_session *session)
 
 enum locus_cache_type locus_session_cache_type(const locus_session *session)
 {
-    return session->cache_type;
+    return session->setup.cache_type;
 }

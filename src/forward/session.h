@@ -4,7 +4,7 @@
 
 #include "base/threads.h"
 #include "forward/cache.h"
-#include "forward/policy.h"
+#include "forward/describe.h"
 #include "model/model.h"
 #include "position/position.h"
 
@@ -18,21 +18,16 @@ enum { LOCUS_SESSION_BLOCKS = 32 };
 
 struct locus_session {
     const struct locus_model *model;
-    struct locus_kernels kernel_set;
-    const struct locus_kernels *kernels; /* that */
-    struct locus_positions positions;
-    struct locus_policy policy;
-    char *attention_text; /* the policy's canonical text */
+    struct locus_description setup;
+    const struct locus_kernels *kernels; /* those of setup */
+    struct locus_positions positions;    /* the schemes of setup.specs */
     struct locus_cache cache;
-    enum locus_cache_type cache_type;
-    int n_threads, n_batch, capacity, first_position;
     struct locus_barrier barrier; /* of the threads of a forward pass */
     int length;                   /* tokens held: slots 0 .. length-1 */
     int first_held;      /* slots from here on, and the cache's pinned ones, are still in it */
     int embed_floats;    /* what the first scheme keeps a position */
     float *embed_states; /* [1 + capacity, embed_floats]: a row of zeros, then a row a slot */
-    int n_axes;          /* coordinates of the caller's a token */
-    int *coordinates;    /* [capacity, n_axes] */
+    int *coordinates;    /* [capacity, n_axes]: the caller's */
     int layer_floats;    /* the most that any scheme keeps of a position and layer */
     float *layer_states; /* [n_layer][1 + capacity][layer_floats], each layer's rows as wide as its
                           * own scheme's */
@@ -72,14 +67,11 @@ struct locus_session {
 
 enum { LOCUS_SCORE_ROWS = 64 };
 
-/* Makes the cache and a chunk's scratch, of the size that capacity, n_batch and the policy say;
- * nothing is left of them after a failure. Then, schemes being ready, what they ask for. */
+/* Makes the cache and a chunk's scratch, of the size that the setup says. Then, schemes being
+ * ready, what they ask for. */
 enum locus_status locus_room_make(struct locus_session *session, locus_error *error);
 enum locus_status locus_room_make_states(struct locus_session *session, locus_error *error);
 void locus_room_free(struct locus_session *session);
-
-/* What a scheme may know of a model in a session of that many positions, with the best kernels. */
-struct locus_position_env locus_model_env(const struct locus_model *model, int session_length);
 
 /* Appends n >= 1 tokens like locus_session_eval. nll[i] becomes -log softmax(logits)[targets[i]] of
  * the logits after tokens[i], in nats; where targets[i] < 0, nll[i] is 0 and the head is not run.
@@ -99,7 +91,9 @@ enum locus_status locus_session_probe(struct locus_session *session, const int32
 /* Coordinates that the caller gives tokens in place of positions. Refuses a scheme or a policy that
  * can't serve as many; coordinates[n, n_axes] (NULL: none) out of range; and puts those of the n
  * tokens to come into the session. */
-enum locus_status locus_coordinates_admit(const struct locus_session *session, locus_error *error);
+enum locus_status locus_coordinates_admit(const struct locus_description *setup,
+                                          const struct locus_positions *positions,
+                                          locus_error *error);
 enum locus_status locus_coordinates_check(const struct locus_session *session,
                                           const int *coordinates, int n, locus_error *error);
 void locus_coordinates_put(struct locus_session *session, const int *coordinates, int n);
@@ -107,15 +101,16 @@ void locus_coordinates_put(struct locus_session *session, const int *coordinates
 /* Those of a slot, and after it of those that follow; NULL: none. */
 static inline const int *locus_coordinates_at(const struct locus_session *session, int slot)
 {
-    return session->coordinates ? session->coordinates + (size_t)slot * (size_t)session->n_axes
-                                : NULL;
+    return session->coordinates
+               ? session->coordinates + (size_t)slot * (size_t)session->setup.n_axes
+               : NULL;
 }
 
 /* What a layer's scheme has kept of a slot, and after it of those that follow; NULL: nothing. */
 static inline float *locus_layer_states(const struct locus_session *session, int layer, int slot)
 {
     const int floats = locus_positions_at(&session->positions, layer)->layer_floats;
-    const size_t layer_rows = 1 + (size_t)session->capacity;
+    const size_t layer_rows = 1 + (size_t)session->setup.capacity;
     if (floats == 0) return NULL;
     return session->layer_states + (size_t)layer * layer_rows * (size_t)session->layer_floats +
            ((size_t)slot + 1) * (size_t)floats;
@@ -126,7 +121,7 @@ static inline float *locus_layer_states(const struct locus_session *session, int
 static inline int locus_block_origin(const struct locus_session *session, int slot, bool group)
 {
     int start = slot / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK;
-    return group ? session->group_positions[start] : session->first_position + start;
+    return group ? session->group_positions[start] : session->setup.first_position + start;
 }
 
 /* What a forward pass is to give. */

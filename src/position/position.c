@@ -62,6 +62,28 @@ void locus_position_free(struct locus_position *position)
     position->state = NULL;
 }
 
+enum locus_status locus_positions_init(struct locus_positions *positions,
+                                       const struct locus_layer_specs *specs,
+                                       const struct locus_position_env *env, locus_error *error)
+{
+    struct locus_buffer printed = {0};
+    enum locus_status status = LOCUS_OK;
+    *positions = (struct locus_positions){0};
+    locus_layer_specs_print(specs, &printed);
+    positions->text = printed.bytes;
+    positions->of_layer = calloc((size_t)env->n_layer, sizeof *positions->of_layer);
+    if (printed.failed || !positions->of_layer)
+        return locus_fail_memory(error, printed.length + (size_t)env->n_layer);
+    for (int layer = 0; layer < env->n_layer; layer++)
+        positions->of_layer[layer] = (unsigned char)locus_layer_specs_at(specs, layer);
+    for (; positions->n < specs->n && !status; positions->n++) {
+        struct locus_position *position = &positions->schemes[positions->n];
+        position->spec = specs->specs[positions->n];
+        status = locus_position_init(position, env, error);
+    }
+    return status;
+}
+
 enum locus_status locus_positions_open(struct locus_positions *positions, const char *text,
                                        const char *own, const struct locus_position_scheme *scheme,
                                        const struct locus_position_env *env, locus_error *error)
@@ -69,21 +91,7 @@ enum locus_status locus_positions_open(struct locus_positions *positions, const 
     struct locus_layer_specs specs;
     enum locus_status status = locus_layer_specs_resolve(&specs, text, own, scheme, env, error);
     *positions = (struct locus_positions){0};
-    if (status) return status;
-    struct locus_buffer printed = {0};
-    locus_layer_specs_print(&specs, &printed);
-    positions->text = printed.bytes;
-    positions->of_layer = calloc((size_t)env->n_layer, sizeof *positions->of_layer);
-    if (printed.failed || !positions->of_layer)
-        return locus_fail_memory(error, printed.length + (size_t)env->n_layer);
-    for (int layer = 0; layer < env->n_layer; layer++)
-        positions->of_layer[layer] = (unsigned char)locus_layer_specs_at(&specs, layer);
-    for (; positions->n < specs.n && !status; positions->n++) {
-        struct locus_position *position = &positions->schemes[positions->n];
-        position->spec = specs.specs[positions->n];
-        status = locus_position_init(position, env, error);
-    }
-    return status;
+    return status ? status : locus_positions_init(positions, &specs, env, error);
 }
 
 void locus_positions_close(struct locus_positions *positions)

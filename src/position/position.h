@@ -49,6 +49,13 @@ struct locus_positions {
     char *text;              /* full SPEC */
 };
 
+struct locus_layer_specs;
+
+/* Makes the schemes of resolved SPECs ready. Close it in any case. */
+enum locus_status locus_positions_init(struct locus_positions *positions,
+                                       const struct locus_layer_specs *specs,
+                                       const struct locus_position_env *env, locus_error *error);
+
 /* Resolves a SPEC as locus_layer_specs_resolve does, and makes its schemes ready. Close it in any
  * case. */
 enum locus_status locus_positions_open(struct locus_positions *positions, const char *text,

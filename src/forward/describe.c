@@ -1,0 +1,211 @@
+/* What a session is to be: see describe.h.
+ *
+ *     params -> counts checked -> kernels, threads, cache type -> policy -> SPEC resolved
+ *            -> schemes ready for a few positions -> capacity -> do they go together
+ */
+#include "forward/describe.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "forward/session.h"
+
+enum { DEFAULT_BATCH = 512 };
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+struct locus_position_env locus_model_env(const struct locus_model *model, int session_length)
+{
+    const struct locus_config *config = &model->config;
+    return (struct locus_position_env){
+        .n_embd = config->n_embd,
+        .n_layer = config->n_layer,
+        .n_head = config->n_head,
+        .n_head_kv = config->n_head_kv,
+        .head_dim = config->head_dim,
+        .trained_length = config->trained_length,
+        .session_length = session_length,
+        .score_scale = config->attention_scale,
+        .block_length = LOCUS_KEY_BLOCK,
+        .source = model,
+        .tensor = locus_model_extra,
+    };
+}
+
+struct locus_position_env locus_description_env(const struct locus_description *description,
+                                                const struct locus_model *model, int n_positions)
+{
+    struct locus_position_env env =
+        locus_model_env(model, description->first_position + n_positions);
+    env.first_position = description->first_position;
+    env.kernels = description->kernels.name;
+    return env;
+}
+
+/* ---- counts ------------------------------------------------------------------------------- */
+
+static enum locus_status check_params(const struct locus_session_params *params, locus_error *error)
+{
+    const struct {
+        const char *name;
+        int value;
+    } counts[] = {{"n_context", params->n_context},
+                  {"n_batch", params->n_batch},
+                  {"n_threads", params->n_threads},
+                  {"first_position", params->first_position},
+                  {"n_axes", params->n_axes}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].value < 0)
+            return locus_fail(error, LOCUS_ERROR_ARGUMENT, "%s is %d, expected 0 or more",
+                              counts[i].name, counts[i].value);
+    /* The thread library ends the process when it can't make as many as asked. */
+    if (params->n_threads > LOCUS_MAX_THREADS)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "n_threads is %d, expected 0 to %d",
+                          params->n_threads, LOCUS_MAX_THREADS);
+    if ((int)params->cache_type < LOCUS_CACHE_AUTO || params->cache_type > LOCUS_CACHE_Q8_0)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT, "cache_type is %d, expected %d to %d",
+                          (int)params->cache_type, LOCUS_CACHE_AUTO, LOCUS_CACHE_Q8_0);
+    return LOCUS_OK;
+}
+
+static enum locus_cache_type choose_cache_type(const struct locus_model *model,
+                                               enum locus_cache_type asked)
+{
+    if (asked != LOCUS_CACHE_AUTO) return asked;
+    return strcmp(locus_model_info_get(model).weight_type, "F32") ? LOCUS_CACHE_F16
+                                                                  : LOCUS_CACHE_F32;
+}
+
+static enum locus_status set_counts(struct locus_description *description,
+                                    const struct locus_model *model,
+                                    const struct locus_session_params *params, locus_error *error)
+{
+    description->cache_type = choose_cache_type(model, params->cache_type);
+    description->n_threads = params->n_threads ? params->n_threads : locus_threads_default();
+    description->first_position = params->first_position;
+    description->n_axes = params->n_axes;
+    description->capacity = params->n_context ? params->n_context : model->config.trained_length;
+    description->n_batch = params->n_batch ? params->n_batch : DEFAULT_BATCH;
+    if (description->capacity > INT_MAX - LOCUS_KEY_BLOCK - description->first_position)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "a session of %d positions from %d on, expected an end below %d",
+                          description->capacity, description->first_position,
+                          INT_MAX - LOCUS_KEY_BLOCK);
+    return LOCUS_OK;
+}
+
+/* ---- policy and SPEC ---------------------------------------------------------------------- */
+
+static enum locus_status set_policy(struct locus_description *description, const char *attention,
+                                    locus_error *error)
+{
+    enum locus_status status = locus_policy_parse(&description->policy, attention, error);
+    if (status) return status;
+    struct locus_buffer printed = {0};
+    locus_policy_print(&description->policy, &printed);
+    description->attention = printed.bytes;
+    if (printed.failed) return locus_fail_memory(error, printed.length);
+    description->policy.first_position = description->first_position;
+    return LOCUS_OK;
+}
+
+static enum locus_status resolve(struct locus_description *description,
+                                 const struct locus_model *model,
+                                 const struct locus_session_params *params, int text_length,
+                                 locus_error *error)
+{
+    struct locus_position_env env =
+        locus_description_env(description, model, description->capacity);
+    if (text_length > 0) {
+        const int first = description->first_position;
+        env.text_length = text_length;
+        env.session_length = text_length < INT_MAX - first ? first + text_length : INT_MAX;
+    }
+    enum locus_status status = locus_layer_specs_resolve(
+        &description->specs, params->position, model->config.position, params->scheme, &env, error);
+    if (status) return status;
+    struct locus_buffer printed = {0};
+    locus_layer_specs_print(&description->specs, &printed);
+    description->position = printed.bytes;
+    return printed.failed ? locus_fail_memory(error, printed.length) : LOCUS_OK;
+}
+
+/* A session longer than its schemes is refused if it was asked for, else cut. */
+static enum locus_status limit_capacity(struct locus_description *description, int max, bool asked,
+                                        locus_error *error)
+{
+    const int first = description->first_position;
+    if (max == 0 || description->capacity <= max - first) return LOCUS_OK;
+    if (asked || max <= first)
+        return locus_fail(error, LOCUS_ERROR_POSITION,
+                          "position %s has %d positions, the session needs %lld",
+                          description->position, max, (long long)first + description->capacity);
+    description->capacity = max - first;
+    return LOCUS_OK;
+}
+
+/* What only schemes that are ready can tell. */
+static enum locus_status try_schemes(struct locus_description *description,
+                                     const struct locus_model *model,
+                                     const struct locus_session_params *params, locus_error *error)
+{
+    enum { FEW = 16 };
+    struct locus_positions positions;
+    const struct locus_position_env env =
+        locus_description_env(description, model, min_int(description->capacity, FEW));
+    enum locus_status status = locus_positions_init(&positions, &description->specs, &env, error);
+    if (!status)
+        status = limit_capacity(description, locus_positions_max(&positions),
+                                params->n_context != 0, error);
+    if (!status)
+        status = locus_policy_admit(&description->policy, &positions, description->capacity, error);
+    if (!status) status = locus_coordinates_admit(description, &positions, error);
+    locus_positions_close(&positions);
+    return status;
+}
+
+static enum locus_status set_position(struct locus_description *description,
+                                      const struct locus_model *model,
+                                      const struct locus_session_params *params, int text_length,
+                                      locus_error *error)
+{
+    enum locus_status status = locus_model_check_extras(model, params->scheme, error);
+    if (!status) status = resolve(description, model, params, text_length, error);
+    if (!status) status = try_schemes(description, model, params, error);
+    if (status == LOCUS_ERROR_ARGUMENT && !params->position && !params->scheme) {
+        /* What the checkpoint itself asks for isn't the caller's mistake. */
+        if (error) error->status = LOCUS_ERROR_FORMAT;
+        return LOCUS_ERROR_FORMAT;
+    }
+    return status;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------- */
+
+enum locus_status locus_session_describe(struct locus_description *description,
+                                         const locus_model *model,
+                                         const locus_session_params *params, int text_length,
+                                         locus_error *error)
+{
+    *description = (struct locus_description){0};
+    enum locus_status status = check_params(params, error);
+    if (status || (status = locus_kernels_init(&description->kernels, params->kernels, error)) ||
+        (status = set_counts(description, model, params, error)) ||
+        (status = set_policy(description, params->attention, error)) ||
+        (status = set_position(description, model, params, text_length, error)))
+        return status;
+    description->n_batch = min_int(description->n_batch, description->capacity);
+    return LOCUS_OK;
+}
+
+void locus_description_free(struct locus_description *description)
+{
+    free(description->position);
+    free(description->attention);
+    description->position = description->attention = NULL;
+}
