@@ -72,7 +72,7 @@ isa = $(if $(filter x86_64-% amd64-%,$(MACHINE)),$(ISA_$(1)))$(if \
 # ---- files -----------------------------------------------------------------------------------
 
 LIB_SOURCES := $(filter-out src/cli/%,$(wildcard src/*/*.c))
-CLI_SOURCES := $(filter-out src/cli/main.c,$(wildcard src/cli/*.c))
+CLI_SOURCES := $(wildcard src/cli/*/*.c)
 TEST_SOURCES := $(wildcard tests/test_*.c)
 MODELS := $(wildcard models/*.gguf)
 
@@ -147,7 +147,7 @@ uninstall: ## remove what install put there
 	-rmdir $(DESTDIR)$(MODELDIR) $(DESTDIR)$(dir $(MODELDIR))
 
 format: ## let clang-format lay out every C file
-	clang-format -i $(wildcard include/*.h src/*/*.[ch] tests/*.[ch])
+	clang-format -i $(wildcard include/*.h src/*/*.[ch] src/cli/*/*.[ch] tests/*.[ch])
 
 lint: ## formatting, include order, rules of the house, cppcheck, clang-tidy, ruff, shellcheck
 	@scripts/lint.sh

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
-#include "cli/interrupt.h"
-#include "cli/names.h"
-#include "cli/talk.h"
+#include "cli/commands/commands.h"
+#include "cli/kit/interrupt.h"
+#include "cli/kit/names.h"
+#include "cli/kit/talk.h"
 
 static const struct locus_command *const commands[] = {
     &locus_command_generate,  &locus_command_inspect,    &locus_command_tokenize,

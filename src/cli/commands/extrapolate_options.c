@@ -1,0 +1,234 @@
+/* locus extrapolate: the table of its options, and what they say. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "cli/commands/extrapolate.h"
+#include "cli/kit/session_options.h"
+#include "cli/kit/talk.h"
+
+static const char command_name[] = "extrapolate";
+
+#define FIELD(member) offsetof(struct locus_extrapolate_options, member)
+#define TEXT_OPTION(NAME, MEMBER, ARGUMENT, HELP)                                                  \
+    {                                                                                              \
+        .name = NAME, .type = LOCUS_OPTION_TEXT, .offset = FIELD(MEMBER), .argument = ARGUMENT,    \
+        .help = HELP                                                                               \
+    }
+#define FLAG_OPTION(NAME, MEMBER, HELP)                                                            \
+    {                                                                                              \
+        .name = NAME, .type = LOCUS_OPTION_FLAG, .offset = FIELD(MEMBER), .help = HELP             \
+    }
+
+const struct locus_option locus_extrapolate_table[] = {
+    /* Before the common ones of these names, which list them in the help. */
+    {.name = "model",
+     .letter = 'm',
+     .type = LOCUS_OPTION_ORDERED,
+     .offset = FIELD(models),
+     .argument = "FILE"},
+    {.name = "position",
+     .letter = 'P',
+     .type = LOCUS_OPTION_ORDERED,
+     .offset = FIELD(models),
+     .argument = "SPEC"},
+    LOCUS_TEXT_OPTIONS(struct locus_extrapolate_options),
+    TEXT_OPTION("lengths", lengths, "LIST",
+                "64,128,256, or 128:4096 for doublings (default: from a quarter of the\n"
+                "                                  trained length to eight times it; a task has "
+                "its own)"),
+    {.name = "task",
+     .type = LOCUS_OPTION_CHOICE,
+     .offset = FIELD(task),
+     .argument = "NAME",
+     .fallback = "perplexity",
+     .choices = "perplexity|passkey|copy|reverse|addition",
+     .help = "perplexity, passkey, copy, reverse or addition"},
+    {.name = "trials",
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(n_trials),
+     .given = FIELD(trials_given),
+     .argument = "N",
+     .fallback = "50",
+     .min = 1,
+     .max = 1000000,
+     .help = "texts a cell of a task; --seed (default 0) draws them"},
+    FLAG_OPTION("by-position", by_position,
+                "also the mean loss by position, in the longest windows"),
+    TEXT_OPTION("csv", csv, "FILE", "write a row a result, as soon as it is there"),
+    TEXT_OPTION("json", json, "FILE", "write an array of the same rows"),
+    TEXT_OPTION("png", png, "FILE", "draw the results against length"),
+    FLAG_OPTION("resume", resume, "keep the rows of --csv that match, and go on from there"),
+    FLAG_OPTION("force", force, "write --csv anew, whatever the file holds"),
+    {.name = NULL},
+};
+
+/* ---- lengths ------------------------------------------------------------------------------ */
+
+static int compare_down(const void *a, const void *b)
+{
+    const int x = *(const int *)a, y = *(const int *)b;
+    return (x < y) - (x > y);
+}
+
+static bool add_length(struct locus_extrapolate *run, int length)
+{
+    int *lengths = realloc(run->lengths, ((size_t)run->n_lengths + 1) * sizeof *lengths);
+    if (!lengths) return false;
+    run->lengths = lengths;
+    lengths[run->n_lengths++] = length;
+    return true;
+}
+
+/* "N" or "FROM:TO" in [1, INT_MAX]. */
+static bool read_range(const char *text, int *from, int *to)
+{
+    char first[16];
+    const char *colon = strchr(text, ':');
+    const size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    if (length >= sizeof first) return false;
+    memcpy(first, text, length);
+    first[length] = '\0';
+    if (!locus_number_int(first, 1, INT_MAX, from)) return false;
+    *to = *from;
+    return !colon || (locus_number_int(colon + 1, 1, INT_MAX, to) && *to >= *from);
+}
+
+/* Adds what a list names; -1, or the exit status. */
+static int read_lengths(struct locus_extrapolate *run, const char *list)
+{
+    enum { MOST = 1000 };
+    for (const char *next = list; next; next = strchr(next, ',')) {
+        next += next > list; /* past the comma */
+        char item[40];
+        const size_t length = strcspn(next, ",");
+        int from, to;
+        memcpy(item, next, length < sizeof item ? length : sizeof item - 1);
+        item[length < sizeof item ? length : sizeof item - 1] = '\0';
+        if (length >= sizeof item || !read_range(item, &from, &to))
+            return locus_talk_usage(command_name,
+                                    "--lengths: found '%s', expected N or FROM:TO, and commas "
+                                    "between several",
+                                    item);
+        if (run->n_lengths > MOST)
+            return locus_talk_usage(command_name, "--lengths: more than %d lengths", MOST);
+        for (int64_t n = from; n <= to; n *= 2)
+            if (!add_length(run, (int)n)) return locus_talk_error("out of memory for the lengths");
+    }
+    qsort(run->lengths, (size_t)run->n_lengths, sizeof *run->lengths, compare_down);
+    int kept = 0;
+    for (int i = 0; i < run->n_lengths; i++)
+        if (kept == 0 || run->lengths[kept - 1] != run->lengths[i])
+            run->lengths[kept++] = run->lengths[i];
+    run->n_lengths = kept;
+    return -1;
+}
+
+/* Those of the options, or a task's own; the model's come later. */
+static int choose_lengths(struct locus_extrapolate *run)
+{
+    const char *list = run->options->lengths;
+    if (!list && run->task >= 0) list = locus_task_lengths((enum locus_task)run->task);
+    int status = list ? read_lengths(run, list) : -1;
+    if (status >= 0 || run->task < 0 || run->n_lengths == 0) return status;
+    enum { LONGEST = 1 << 20 }; /* texts are made and tokenized before a session can refuse them */
+    const int shortest = locus_task_shortest((enum locus_task)run->task);
+    const char *task = locus_task_name((enum locus_task)run->task);
+    if (run->lengths[run->n_lengths - 1] < shortest)
+        return locus_talk_usage(command_name, "--lengths: found %d, a %s text has %d or more",
+                                run->lengths[run->n_lengths - 1], task, shortest);
+    if (run->lengths[0] > LONGEST)
+        return locus_talk_usage(command_name, "--lengths: found %d, a %s text has %d or fewer",
+                                run->lengths[0], task, LONGEST);
+    return -1;
+}
+
+/* ---- task and protocol -------------------------------------------------------------------- */
+
+static int refuse_misplaced(const struct locus_extrapolate_options *options, bool perplexity)
+{
+    const struct {
+        const char *name;
+        bool given, of_perplexity;
+    } rows[] = {{"--protocol", options->protocol != NULL, true},
+                {"--stride", options->stride > 0, true},
+                {"--by-position", options->by_position, true},
+                {"--documents", options->documents, true},
+                {"--first", options->first, true},
+                {"-f (--file)", options->files.n_items > 0, true},
+                {"--trials", options->trials_given, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].given && rows[i].of_perplexity != perplexity)
+            return locus_talk_usage(command_name, "%s doesn't go with --task %s", rows[i].name,
+                                    options->task);
+    if (options->resume && options->force)
+        return locus_talk_usage(command_name, "--resume keeps what --force drops: expected one");
+    if ((options->resume || options->force) && !options->csv)
+        return locus_talk_usage(command_name, "--%s a --csv FILE, none is given",
+                                options->resume ? "resume takes up" : "force replaces");
+    return -1;
+}
+
+static int read_task(struct locus_extrapolate *run)
+{
+    const struct locus_extrapolate_options *options = run->options;
+    run->task = LOCUS_N_TASKS - 1;
+    while (run->task >= 0 &&
+           strcmp(options->task, locus_task_name((enum locus_task)run->task)) != 0)
+        run->task--;
+    int status = refuse_misplaced(options, run->task < 0);
+    if (status >= 0 || run->task >= 0) return status;
+    return locus_plan_option(&run->plan, command_name, options->protocol, options->stride,
+                             options->first);
+}
+
+/* ---- contenders --------------------------------------------------------------------------- */
+
+static struct locus_contender *add_contender(struct locus_extrapolate *run, const char *model,
+                                             const char *position)
+{
+    const size_t n = (size_t)run->n_contenders + 1;
+    struct locus_contender *contenders = realloc(run->contenders, n * sizeof *contenders);
+    if (!contenders) return NULL;
+    run->contenders = contenders;
+    struct locus_contender *contender = &contenders[run->n_contenders++];
+    *contender = (struct locus_contender){.model = model, .position = position};
+    return contender;
+}
+
+/* -P belongs to the -m before it; a model without one runs its own scheme. */
+static int read_contenders(struct locus_extrapolate *run)
+{
+    const struct locus_ordered *given = &run->options->models;
+    const char *model = NULL;
+    bool open = false, fits = true; /* open: the last -m has had no -P yet */
+    bool any_model = false;
+    int status = -1;
+    for (int i = 0; i < given->n_items; i++)
+        any_model |= given->items[i].letter == 'm';
+    for (int i = 0; i < given->n_items && fits; i++) {
+        if (given->items[i].letter == 'm') {
+            if (open) fits = add_contender(run, model, NULL) != NULL;
+            model = given->items[i].text;
+            open = true;
+            continue;
+        }
+        status = locus_check_position(command_name, given->items[i].text);
+        if (status >= 0) return status;
+        if (any_model && !model)
+            return locus_talk_usage(command_name, "-P %s comes before the -m it belongs to",
+                                    given->items[i].text);
+        fits = add_contender(run, model, given->items[i].text) != NULL;
+        open = false;
+    }
+    if (fits && (open || run->n_contenders == 0)) fits = add_contender(run, model, NULL) != NULL;
+    return fits ? -1 : locus_talk_error("out of memory for the options");
+}
+
+int locus_extrapolate_read_options(struct locus_extrapolate *run)
+{
+    int status = read_task(run);
+    if (status < 0) status = choose_lengths(run);
+    return status < 0 ? read_contenders(run) : status;
+}

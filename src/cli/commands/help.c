@@ -1,0 +1,77 @@
+/* locus help [COMMAND]: made from the tables that parse. */
+#include <string.h>
+
+#include "cli/commands/commands.h"
+#include "cli/kit/talk.h"
+
+/* "usage: locus NAME ..." with the further lines under the first. */
+static void append_usage(const struct locus_command *command, struct locus_buffer *out)
+{
+    const char *line = command->usage;
+    for (bool first = true; line; first = false) {
+        int length = (int)strcspn(line, "\n");
+        locus_buffer_printf(out, "%s locus %s %.*s\n", first ? "usage:" : "      ", command->name,
+                            length, line);
+        line = line[length] ? line + length + 1 : NULL;
+    }
+}
+
+int locus_help_command(const struct locus_command *command)
+{
+    struct locus_buffer out = {0};
+    append_usage(command, &out);
+    locus_buffer_printf(&out, "\n%s\n", command->summary);
+    if (command->options) {
+        locus_buffer_printf(&out, "\nOptions of %s:\n", command->name);
+        locus_options_describe(command->options, NULL, &out);
+    }
+    locus_buffer_printf(&out, "\nOptions of every command:\n");
+    locus_options_describe(locus_common_options, command->runs_session ? NULL : "help", &out);
+    if (!command->runs_session)
+        locus_buffer_printf(&out,
+                            "  The options of generate's session (--threads and the like) are "
+                            "accepted, and matter only where\n  one is run.\n");
+    if (command->details) locus_buffer_printf(&out, "\n%s\n", command->details);
+    return locus_stdout_finish(&out);
+}
+
+int locus_help_overview(void)
+{
+    struct locus_buffer out = {0};
+    locus_buffer_printf(&out,
+                        "locus %s: runs GPT models, with the position scheme of your choice\n\n"
+                        "usage: locus COMMAND [options]\n       locus --version\n\nCommands:\n",
+                        locus_version());
+    for (size_t i = 0; locus_command_at(i); i++)
+        locus_buffer_printf(&out, "  %-11s  %s\n", locus_command_at(i)->name,
+                            locus_command_at(i)->summary);
+    locus_buffer_printf(&out, "\nOptions of every command:\n");
+    locus_options_describe(locus_common_options, NULL, &out);
+    locus_buffer_printf(
+        &out, "\nAn option may be cut short as long as only one can be meant. Results "
+              "go to stdout, all talk to stderr.\nA model's file must stay as it is while "
+              "it is read: one that is cut short ends the command (SIGBUS).\nExit status: "
+              "0 done, 1 it failed, 2 wrong usage, 130 interrupted (by signal N: 128 + "
+              "N).\n\n"
+              "Try: locus generate -p \"Once upon a time\"\n");
+    return locus_stdout_finish(&out);
+}
+
+static int run(void *values, int n_operands, char **operands)
+{
+    (void)values;
+    if (n_operands > 1)
+        return locus_talk_usage(NULL, "help takes one command, found also '%s'", operands[1]);
+    if (n_operands == 0) return locus_help_overview();
+    const struct locus_command *command = locus_command_find(operands[0]);
+    return command ? locus_help_command(command) : locus_command_unknown(operands[0]);
+}
+
+const struct locus_command locus_command_help = {
+    .name = "help",
+    .summary = "Say what the commands do and which options they take.",
+    .usage = "[COMMAND]",
+    .values_size = sizeof(struct locus_common),
+    .takes_operands = true,
+    .run = run,
+};

@@ -1,0 +1,288 @@
+/* locus positions [NAME]: the registry of position schemes, all of it made from their tables. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "base/text.h"
+#include "cli/commands/commands.h"
+#include "cli/kit/session_options.h"
+#include "cli/kit/talk.h"
+#include "forward/policy.h"
+#include "position/layers.h"
+#include "position/registry.h"
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+static void append_number(struct locus_buffer *out, double number)
+{
+    char text[LOCUS_NUMBER_TEXT];
+    locus_number_format(number, text);
+    locus_buffer_printf(out, "%s", text);
+}
+
+/* "a whole number from 0 to 8", or the choices. */
+static void append_range(struct locus_buffer *out, const struct locus_position_param *param)
+{
+    if (param->type == LOCUS_PARAM_CHOICE) {
+        locus_buffer_printf(out, "one of %s", param->choices);
+        return;
+    }
+    locus_buffer_printf(out, param->type == LOCUS_PARAM_INT ? "a whole number" : "a number");
+    if (isfinite(param->min)) {
+        locus_buffer_printf(out, " from ");
+        append_number(out, param->min);
+    }
+    if (isfinite(param->max)) {
+        locus_buffer_printf(out, " to ");
+        append_number(out, param->max);
+    }
+    if (param->choices) locus_buffer_printf(out, ", or %s", param->choices);
+}
+
+static const char *default_name(const struct locus_position_param *param)
+{
+    if (param->type == LOCUS_PARAM_CHOICE) return param->fallback;
+    if (strcmp(param->fallback, "head_dim") == 0) return "the width of a head";
+    if (strcmp(param->fallback, "trained_length") == 0) return "the model's trained length";
+    return param->fallback;
+}
+
+/* What a shorthand stands for: the scheme's name and the values that are not its defaults. */
+static void append_meaning(struct locus_buffer *out, const struct locus_position_spec *spec)
+{
+    struct locus_position_spec plain;
+    locus_buffer_printf(out, "%s", spec->scheme->name);
+    if (!locus_resolve_without_model(&plain, spec->scheme->name, NULL)) return;
+    const struct locus_position_param *params = spec->scheme->params;
+    char separator = ':';
+    for (int i = 0; params && params[i].key; i++) {
+        if (spec->values[i] == plain.values[i]) continue;
+        locus_buffer_printf(out, "%c%s=", separator, params[i].key);
+        locus_position_print_value(&params[i], spec->values[i], out);
+        separator = ',';
+    }
+}
+
+/* ---- one scheme --------------------------------------------------------------------------- */
+
+static void append_places(struct locus_buffer *out, const struct locus_position_scheme *scheme)
+{
+    const char *places[] = {scheme->embed ? "token embeddings" : NULL,
+                            scheme->rotate ? "queries and keys" : NULL,
+                            scheme->bias ? "attention scores" : NULL};
+    const char *separator = "It acts on ";
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (!places[i]) continue;
+        locus_buffer_printf(out, "%s%s", separator, places[i]);
+        separator = " and on ";
+    }
+    locus_buffer_printf(out, "%s.\n", *separator == 'I' ? "It acts on nothing" : "");
+}
+
+/* Help that begins "this, that: ..." is on those values of another parameter alone. */
+static bool is_on_others(const char *help, const struct locus_position_param *choice, int index)
+{
+    for (;;) {
+        size_t length = strcspn(help, ",:");
+        int found = locus_choice_find(choice->choices, help, length);
+        if (found < 0 || found == index || !help[length]) return false;
+        if (help[length] == ':') return true;
+        help += length + 1 + strspn(help + length + 1, " ");
+    }
+}
+
+/* The parameter that a shorthand sets, if it is a choice; NULL: there is none. */
+static const struct locus_position_param *
+preset_choice(const char *text, const struct locus_position_spec *spec, int *index)
+{
+    const struct locus_position_alias *alias =
+        locus_position_find_alias(text, strcspn(text, ":; "));
+    const struct locus_position_param *params = spec->scheme->params;
+    for (int i = 0; alias && alias->preset && params && params[i].key; i++) {
+        size_t length = strlen(params[i].key);
+        if (params[i].type != LOCUS_PARAM_CHOICE || alias->preset[length] != '=' ||
+            strncmp(alias->preset, params[i].key, length) != 0)
+            continue;
+        *index = (int)spec->values[i];
+        return &params[i];
+    }
+    return NULL;
+}
+
+/* All parameters, or those that matter to a shorthand. */
+static void append_params(struct locus_buffer *out, const char *text,
+                          const struct locus_position_spec *spec)
+{
+    const struct locus_position_param *params = spec->scheme->params;
+    if (!params || !params->key) {
+        locus_buffer_printf(out, "\nIt takes no parameters.\n");
+        return;
+    }
+    int index = -1;
+    const struct locus_position_param *choice = preset_choice(text, spec, &index);
+    locus_buffer_printf(out, choice ? "\nParameters that matter here:\n" : "\nParameters:\n");
+    for (; params->key; params++) {
+        if (choice && (params == choice || is_on_others(params->help, choice, index))) continue;
+        locus_buffer_printf(out, "  %-13s %s\n                ", params->key, params->help);
+        append_range(out, params);
+        locus_buffer_printf(out, " (default: %s)\n", default_name(params));
+    }
+}
+
+/* Shorthands that stand for this scheme. */
+static void append_shorthands(struct locus_buffer *out, const struct locus_position_scheme *scheme)
+{
+    bool first = true;
+    struct locus_position_spec spec;
+    for (size_t i = 0; locus_position_aliases[i].alias; i++) {
+        const char *alias = locus_position_aliases[i].alias;
+        if (!locus_resolve_without_model(&spec, alias, NULL) || (scheme && spec.scheme != scheme))
+            continue;
+        if (first) locus_buffer_printf(out, scheme ? "\nShort for it:\n" : "\nShorthands:\n");
+        first = false;
+        locus_buffer_printf(out, "  %-16s", alias);
+        append_meaning(out, &spec);
+        locus_buffer_append(out, "\n", 1);
+    }
+}
+
+/* A command to try: a shorthand as it is typed, or a scheme with its first values of its own. */
+static void append_example(struct locus_buffer *out, const char *name,
+                           const struct locus_position_spec *spec)
+{
+    enum { MOST = 2 };
+    const struct locus_position_param *params = spec->scheme->params;
+    const struct locus_position_alias *alias = locus_position_find_alias(name, strlen(name));
+    char separator = ':';
+    int n = 0;
+    const char *quote = strpbrk(name, "; ") ? "\"" : "";
+    locus_buffer_printf(out, "\nExample:\n  locus generate -p \"Once upon a time\" -P %s%s%s",
+                        quote, name, quote);
+    if (alias && alias->example) locus_buffer_printf(out, ":%s", alias->example);
+    for (int i = 0; params && params[i].key && n < MOST; i++) {
+        bool models = default_name(&params[i]) != params[i].fallback;
+        if (strpbrk(name, ":;") || models || alias) continue;
+        locus_buffer_printf(out, "%c%s=", separator, params[i].key);
+        locus_position_print_value(&params[i], spec->values[i], out);
+        separator = ',';
+        n++;
+    }
+    locus_buffer_append(out, "\n", 1);
+}
+
+/* How far the values carry a model, those of the example where the ones given do nothing. */
+static void append_reach(struct locus_buffer *out, const char *name,
+                         const struct locus_position_spec *spec)
+{
+    const struct locus_position_alias *alias = locus_position_find_alias(name, strlen(name));
+    struct locus_position_spec example = *spec;
+    const char *formula;
+    char text[64];
+    if (locus_position_reach(spec, &formula) == 0) return;
+    if (alias && alias->example) {
+        snprintf(text, sizeof text, "%s:%s", name, alias->example);
+        if (!locus_resolve_without_model(&example, text, NULL)) return;
+    }
+    locus_buffer_printf(out, "\n%s:\nan estimate. ", formula);
+    locus_position_print(&example, out);
+    locus_buffer_printf(out, "\nreaches about %.0f positions in a model trained to %d.\n",
+                        locus_position_reach(&example, &formula), LOCUS_INVENTED_LENGTH);
+}
+
+static int describe_one(const char *text)
+{
+    struct locus_position_spec spec;
+    locus_error error;
+    if (!locus_resolve_without_model(&spec, text, &error))
+        return locus_talk_refusal("positions", &error);
+    const struct locus_position_scheme *scheme = spec.scheme;
+    struct locus_buffer out = {0};
+    if (strncmp(text, scheme->name, strcspn(text, ":; ")) != 0) {
+        locus_buffer_printf(&out, "%s: short for ", text);
+        append_meaning(&out, &spec);
+        locus_buffer_append(&out, "\n\n", 2);
+    }
+    locus_buffer_printf(&out, "%s: %s.\n", scheme->name, scheme->summary);
+    append_places(&out, scheme);
+    append_params(&out, text, &spec);
+    if (!locus_position_find_alias(text, strcspn(text, ":; "))) append_shorthands(&out, scheme);
+    append_example(&out, text, &spec);
+    append_reach(&out, text, &spec);
+    if (scheme->params && scheme->params->key)
+        locus_buffer_printf(&out,
+                            "\nKeys that are not named keep the values of a checkpoint whose own "
+                            "scheme is %s;\n%s:inherit=0,... starts from the defaults above.\n",
+                            scheme->name, scheme->name);
+    return locus_stdout_finish(&out);
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+/* The keys of a scheme, in lines of at most 100 columns. */
+static void append_keys(struct locus_buffer *out, const struct locus_position_param *params)
+{
+    enum { INDENT = 18, WIDTH = 100 };
+    size_t column = WIDTH;
+    for (; params && params->key; params++) {
+        size_t length = strlen(params->key);
+        if (column + 1 + length > WIDTH) {
+            locus_buffer_printf(out, "%s%*s", column == WIDTH ? "" : "\n", INDENT - 1, "");
+            column = INDENT - 1;
+        }
+        locus_buffer_printf(out, " %s", params->key);
+        column += 1 + length;
+    }
+    if (column < WIDTH) locus_buffer_append(out, "\n", 1);
+}
+
+static void append_policies(struct locus_buffer *out)
+{
+    locus_buffer_printf(out,
+                        "\nWith any scheme that can serve them, for -A NAME[:key=value,...]:\n");
+    const struct locus_policy_kind *kind;
+    for (int i = 0; (kind = locus_policy_kind_at(i)); i++) {
+        locus_buffer_printf(out, "  %-16s%s\n", kind->name, kind->summary);
+        for (int p = 0; p < LOCUS_POLICY_PARAMS && kind->params[p].key; p++) {
+            const struct locus_policy_param *param = &kind->params[p];
+            locus_buffer_printf(out, "%18s%s: %s", "", param->key, param->help);
+            if (param->fallback >= 0) locus_buffer_printf(out, " (default: %d)", param->fallback);
+            locus_buffer_append(out, "\n", 1);
+        }
+    }
+}
+
+static int describe_all(void)
+{
+    struct locus_buffer out = {0};
+    locus_buffer_printf(&out, "Position schemes, for -P NAME[:key=value,...]:\n");
+    for (size_t i = 0; i < locus_position_count(); i++) {
+        const struct locus_position_scheme *scheme = locus_position_at(i);
+        locus_buffer_printf(&out, "  %-16s%s\n", scheme->name, scheme->summary);
+        append_keys(&out, scheme->params);
+    }
+    append_shorthands(&out, NULL);
+    locus_buffer_printf(&out, "\n%s\n", locus_layers_help);
+    append_policies(&out);
+    locus_buffer_printf(&out, "\n'locus positions NAME' explains a scheme and its parameters.\n");
+    return locus_stdout_finish(&out);
+}
+
+static int positions(void *values, int n_operands, char **operands)
+{
+    (void)values;
+    if (n_operands > 1)
+        return locus_talk_usage("positions", "one scheme at a time, found also '%s'", operands[1]);
+    return n_operands ? describe_one(operands[0]) : describe_all();
+}
+
+const struct locus_command locus_command_positions = {
+    .name = "positions",
+    .summary = "List the position schemes, or explain one and its parameters.",
+    .usage = "[NAME]",
+    .details = "NAME is a scheme, a shorthand, or a whole SPEC.",
+    .values_size = sizeof(struct locus_common),
+    .takes_operands = true,
+    .run = positions,
+};

@@ -1,0 +1,358 @@
+/* Options: see options.h. The common table, and parsing by getopt_long. */
+#include "cli/kit/options.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "base/text.h"
+#include "cli/commands/commands.h"
+#include "cli/kit/names.h"
+#include "cli/kit/talk.h"
+
+#define FIELD(member) offsetof(struct locus_common, member)
+
+/* Help for commands without a session stops after "help". */
+const struct locus_option locus_common_options[] = {
+    {.name = "model",
+     .letter = 'm',
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(model),
+     .argument = "FILE",
+     .help = "GGUF checkpoint (default: $LOCUS_MODEL, else models/tales.gguf)"},
+    {.name = "quiet",
+     .letter = 'q',
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(quiet),
+     .help = "only errors and warnings on stderr"},
+    {.name = "verbose",
+     .letter = 'v',
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(verbose),
+     .help = "say more on stderr"},
+    {.name = "help", .letter = 'h', .type = LOCUS_OPTION_HELP, .help = "print this, and end"},
+    {.name = "position",
+     .letter = 'P',
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(position),
+     .argument = "SPEC",
+     .help = "position scheme in place of the model's; see 'locus positions'"},
+    {.name = "attention",
+     .letter = 'A',
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(attention),
+     .argument = "SPEC",
+     .fallback = "full",
+     .help = "which keys a token sees: full, window:size=W, sinks:keep=K,size=W or\n"
+             "                                  self-extend:group=G,window=W"},
+    {.name = "threads",
+     .letter = 't',
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(n_threads),
+     .argument = "N",
+     .min = 1,
+     .max = 4096,
+     .help = "threads (default: the physical cores this process may use)"},
+    {.name = "context",
+     .letter = 'c',
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(n_context),
+     .argument = "N",
+     .min = 1,
+     .max = INT_MAX,
+     .help = "positions the session can hold (default: what the job needs)"},
+    {.name = "batch",
+     .letter = 'b',
+     .type = LOCUS_OPTION_INT,
+     .offset = FIELD(n_batch),
+     .argument = "N",
+     .fallback = "512",
+     .min = 1,
+     .max = INT_MAX,
+     .help = "tokens a forward pass; changes speed, never the result"},
+    {.name = "cache-type",
+     .type = LOCUS_OPTION_CHOICE,
+     .offset = FIELD(cache_type),
+     .argument = "TYPE",
+     .choices = "f32|f16|q8_0",
+     .help = "f32, f16 or q8_0 (default: f32 for F32 checkpoints, else f16)"},
+    {.name = "kernels",
+     .type = LOCUS_OPTION_CHOICE,
+     .offset = FIELD(kernels),
+     .argument = "NAME",
+     .choices = "reference|avx2|avx512|avx512+vnni|avx512+vnni+bf16|avx512_bf16|neon|neon+dotprod",
+     .help =
+         "reference, avx2, avx512[+vnni[+bf16]] or neon[+dotprod] (default: the best there is)"},
+    {.name = "seed",
+     .type = LOCUS_OPTION_SEED,
+     .offset = FIELD(seed),
+     .given = FIELD(seed_given),
+     .argument = "N",
+     .help = "any 64-bit number (default: drawn and printed)"},
+    {.name = "ctx-size", .alias_of = "context"},
+    {.name = "batch-size", .alias_of = "batch"},
+    {.name = NULL},
+};
+
+enum { MAX_OPTIONS = 64, FIRST_LONG = 256 /* past every letter */ };
+
+/* Both tables of a command as getopt wants them. */
+struct parser {
+    const struct locus_command *command;
+    const struct locus_option *options[MAX_OPTIONS]; /* aliases resolved */
+    struct option longs[MAX_OPTIONS + 1];
+    char letters[3 * MAX_OPTIONS];
+    int n_options;
+};
+
+static const struct locus_option *find_in(const struct locus_option *table, const char *name)
+{
+    for (const struct locus_option *option = table; option && option->name; option++)
+        if (strcmp(option->name, name) == 0) return option;
+    return NULL;
+}
+
+/* Values of options without a letter count from `first_value`. Spellings of one option share its
+ * value, so that getopt does not call their common beginning ambiguous. */
+static void add_table(struct parser *parser, const struct locus_option *table, int first_value)
+{
+    for (const struct locus_option *row = table; row && row->name; row++) {
+        if (parser->n_options == MAX_OPTIONS) return;
+        const struct locus_option *option = row->alias_of ? find_in(table, row->alias_of) : row;
+        int value = option->letter ? option->letter : first_value + (int)(option - table);
+        bool takes = option->argument != NULL;
+        parser->options[parser->n_options] = option;
+        parser->longs[parser->n_options++] =
+            (struct option){row->name, takes ? required_argument : no_argument, NULL, value};
+        if (row->alias_of || !row->letter) continue;
+        char *end = parser->letters + strlen(parser->letters);
+        *end++ = (char)row->letter;
+        if (takes) *end++ = ':';
+        *end = '\0';
+    }
+}
+
+static const struct locus_option *find_value(const struct parser *parser, int value)
+{
+    for (int i = 0; i < parser->n_options; i++)
+        if (parser->longs[i].val == value) return parser->options[i];
+    return NULL;
+}
+
+/* "-n (--tokens)" or "--top-k". */
+static const char *spell(const struct locus_option *option, char out[64])
+{
+    if (option->letter)
+        snprintf(out, 64, "-%c (--%s)", option->letter, option->name);
+    else
+        snprintf(out, 64, "--%s", option->name);
+    return out;
+}
+
+static int refuse_number(const char *command, const struct locus_option *option, const char *text)
+{
+    char name[64];
+    const char *kind = option->type == LOCUS_OPTION_INT ? "a whole number" : "a number";
+    spell(option, name);
+    if (option->type == LOCUS_OPTION_SEED)
+        return locus_talk_usage(command, "%s: found '%s', expected a whole number of 64 bits", name,
+                                text);
+    if (option->max >= INT_MAX && option->min <= INT_MIN)
+        return locus_talk_usage(command, "%s: found '%s', expected %s", name, text, kind);
+    return locus_talk_usage(command, "%s: found '%s', expected %s from %.10g to %.10g", name, text,
+                            kind, option->min, option->max);
+}
+
+static int refuse_choice(const char *command, const struct locus_option *option, const char *text)
+{
+    char name[64], known[128];
+    size_t n = 0;
+    for (const char *c = option->choices; *c && n + 3 < sizeof known; c++) {
+        if (*c == '|')
+            known[n++] = ',', known[n++] = ' ';
+        else
+            known[n++] = *c;
+    }
+    known[n] = '\0';
+    return locus_talk_usage(command, "%s: found '%s', known: %s", spell(option, name), text, known);
+}
+
+static bool append_text(struct locus_texts *texts, const char *text)
+{
+    const char **items = realloc(texts->items, ((size_t)texts->n_items + 1) * sizeof *items);
+    if (!items) return false;
+    texts->items = items;
+    texts->items[texts->n_items++] = text;
+    return true;
+}
+
+static bool append_ordered(struct locus_ordered *ordered, int letter, const char *text)
+{
+    void *items = realloc(ordered->items, ((size_t)ordered->n_items + 1) * sizeof *ordered->items);
+    if (!items) return false;
+    ordered->items = items;
+    ordered->items[ordered->n_items].letter = letter;
+    ordered->items[ordered->n_items++].text = text;
+    return true;
+}
+
+/* -1, or the exit status. */
+static int set_value(const char *command, const struct locus_option *option, const char *text,
+                     void *values)
+{
+    void *place = (char *)values + option->offset;
+    if (option->argument && strncmp(option->argument, "FILE", 4) == 0 && !*text) {
+        char name[64];
+        return locus_talk_usage(command, "%s: found '', expected %s", spell(option, name),
+                                option->argument);
+    }
+    switch (option->type) {
+    case LOCUS_OPTION_FLAG:
+        *(bool *)place = true;
+        break;
+    case LOCUS_OPTION_TEXT:
+        *(const char **)place = text;
+        break;
+    case LOCUS_OPTION_TEXTS:
+        if (append_text((struct locus_texts *)place, text)) break;
+        return locus_talk_error("out of memory for the options");
+    case LOCUS_OPTION_ORDERED:
+        if (append_ordered((struct locus_ordered *)place, option->letter, text)) break;
+        return locus_talk_error("out of memory for the options");
+    case LOCUS_OPTION_CHOICE:
+        if (locus_choice_find(option->choices, text, strlen(text)) < 0)
+            return refuse_choice(command, option, text);
+        *(const char **)place = text;
+        break;
+    case LOCUS_OPTION_INT:
+        if (locus_number_int(text, (int)option->min, (int)option->max, (int *)place)) break;
+        return refuse_number(command, option, text);
+    case LOCUS_OPTION_FLOAT:
+        if (locus_number_float(text, option->min, option->max, (float *)place)) break;
+        return refuse_number(command, option, text);
+    case LOCUS_OPTION_SEED:
+        if (locus_number_seed(text, (uint64_t *)place)) break;
+        return refuse_number(command, option, text);
+    case LOCUS_OPTION_HELP:
+        return locus_help_command(locus_command_find(command));
+    }
+    return -1;
+}
+
+/* A long option that getopt_long did not take: several it may be the beginning of, one that takes
+ * no value, or none at all. */
+static int refuse_long(const struct parser *parser, const char *text)
+{
+    const char *command = parser->command->name;
+    char name[128];
+    int length = (int)strcspn(text + 2, "=");
+    snprintf(name, sizeof name, "%.*s", length, text + 2);
+    struct locus_buffer matches = {0};
+    struct locus_nearest nearest = locus_nearest_begin(name);
+    int n_matches = 0;
+    for (int i = 0; i < parser->n_options; i++) {
+        const char *known = parser->longs[i].name;
+        if (strcmp(parser->options[i]->name, known) == 0) locus_nearest_offer(&nearest, known);
+        if (strncmp(known, name, strlen(name)) != 0) continue;
+        locus_buffer_printf(&matches, "%s--%s", n_matches++ ? ", " : "", known);
+    }
+    int status;
+    if (n_matches > 1)
+        status = locus_talk_usage(command, "option '--%s' may mean %s", name, matches.bytes);
+    else if (n_matches == 1)
+        status = locus_talk_usage(command, "%s takes no value, found '%s'", matches.bytes, text);
+    else if (nearest.best)
+        status = locus_talk_usage(command, "unknown option '--%s'; did you mean '--%s'?", name,
+                                  nearest.best);
+    else
+        status = locus_talk_usage(command, "unknown option '--%s'", name);
+    locus_buffer_free(&matches);
+    return status;
+}
+
+/* A letter that getopt_long did not take. */
+static int refuse_letter(const char *command, int letter)
+{
+    const bool digit = letter >= '0' && letter <= '9';
+    return locus_talk_usage(command, "unknown option '-%c'%s", letter,
+                            digit ? "; expected an option, or a number from 0 on" : "");
+}
+
+static int set_fallbacks(const struct parser *parser, void *values)
+{
+    for (int i = 0; i < parser->n_options; i++) {
+        const struct locus_option *option = parser->options[i];
+        if (!option->fallback) continue;
+        int status = set_value(parser->command->name, option, option->fallback, values);
+        if (status >= 0) return status;
+    }
+    return -1;
+}
+
+int locus_options_parse(const struct locus_command *command, int argc, char **argv, void *values,
+                        int *first_operand)
+{
+    struct parser parser = {.command = command, .letters = ":"};
+    add_table(&parser, command->options, FIRST_LONG);
+    add_table(&parser, locus_common_options, FIRST_LONG + MAX_OPTIONS);
+    int status = set_fallbacks(&parser, values);
+    opterr = 0;
+    while (status < 0) {
+        int at = optind; /* of the argument about to be read, unless operands lie before it */
+        int value = getopt_long(argc, argv, parser.letters, parser.longs, NULL);
+        if (value == -1) break;
+        const struct locus_option *option = find_value(&parser, value);
+        if (option) {
+            status = set_value(command->name, option, optarg, values);
+            if (option->given) *(bool *)((char *)values + option->given) = true;
+        } else if (value == ':') {
+            char name[64];
+            option = find_value(&parser, optopt);
+            status = locus_talk_usage(command->name, "%s wants a value: %s", spell(option, name),
+                                      option->argument);
+        } else if (optind > at && strncmp(argv[optind - 1], "--", 2) == 0) {
+            status = refuse_long(&parser, argv[optind - 1]);
+        } else
+            status = refuse_letter(command->name, optopt);
+    }
+    *first_operand = optind;
+    if (status < 0 && optind < argc && !command->takes_operands)
+        status = locus_talk_usage(command->name, "'%s' belongs to no option", argv[optind]);
+    return status;
+}
+
+void locus_options_release(const struct locus_command *command, void *values)
+{
+    for (const struct locus_option *option = command->options; option && option->name; option++) {
+        char *place = (char *)values + option->offset;
+        if (option->alias_of) continue;
+        if (option->type == LOCUS_OPTION_TEXTS) {
+            struct locus_texts *texts = (struct locus_texts *)place;
+            free(texts->items);
+            *texts = (struct locus_texts){0};
+        } else if (option->type == LOCUS_OPTION_ORDERED) {
+            struct locus_ordered *ordered = (struct locus_ordered *)place;
+            free(ordered->items);
+            *ordered = (struct locus_ordered){0};
+        }
+    }
+}
+
+void locus_options_describe(const struct locus_option *options, const char *last,
+                            struct locus_buffer *out)
+{
+    for (const struct locus_option *option = options; option && option->name; option++) {
+        if (!option->help) continue;
+        char name[64], letter[8] = "   ";
+        if (option->letter) snprintf(letter, sizeof letter, "-%c,", option->letter);
+        snprintf(name, sizeof name, "%s --%s%s%s", letter, option->name,
+                 option->argument ? " " : "", option->argument ? option->argument : "");
+        locus_buffer_printf(out, "  %-30s  %s", name, option->help);
+        if (option->fallback) locus_buffer_printf(out, " (default %s)", option->fallback);
+        locus_buffer_append(out, "\n", 1);
+        if (last && strcmp(option->name, last) == 0) return;
+    }
+}

@@ -1,0 +1,129 @@
+/* What the common options say to a session: see session_options.h. */
+#include "cli/kit/session_options.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/threads.h"
+#include "cli/kit/talk.h"
+#include "forward/session.h"
+#include "position/layers.h"
+
+bool locus_resolve_without_model(struct locus_position_spec *spec, const char *text,
+                                 locus_error *error)
+{
+    struct locus_layer_specs specs;
+    const struct locus_position_env env = {.n_embd = 64,
+                                           .n_layer = 1 << 16, /* as many as any */
+                                           .n_head = 1,
+                                           .n_head_kv = 1,
+                                           .head_dim = 64,
+                                           .trained_length = LOCUS_INVENTED_LENGTH,
+                                           .session_length = LOCUS_INVENTED_LENGTH,
+                                           .score_scale = 1};
+    if (locus_layer_specs_resolve(&specs, text, NULL, NULL, &env, error)) return false;
+    *spec = specs.specs[0];
+    return true;
+}
+
+int locus_check_position(const char *command, const char *spec)
+{
+    struct locus_position_spec resolved;
+    locus_error error;
+    if (!spec || locus_resolve_without_model(&resolved, spec, &error)) return -1;
+    return locus_talk_refusal(command, &error);
+}
+
+int locus_check_attention(const char *command, const char *spec)
+{
+    struct locus_policy policy;
+    locus_error error;
+    if (locus_policy_parse(&policy, spec, &error) == LOCUS_OK) return -1;
+    return locus_talk_refusal(command, &error);
+}
+
+static const char *const cache_types[] = {
+    [LOCUS_CACHE_AUTO] = "auto",
+    [LOCUS_CACHE_F32] = "f32",
+    [LOCUS_CACHE_F16] = "f16",
+    [LOCUS_CACHE_Q8_0] = "q8_0",
+};
+
+const char *locus_cache_type_name(enum locus_cache_type type)
+{
+    return cache_types[type];
+}
+
+static enum locus_cache_type find_cache_type(const char *name)
+{
+    int type = LOCUS_CACHE_Q8_0;
+    while (type > LOCUS_CACHE_AUTO && strcmp(cache_types[type], name) != 0)
+        type--;
+    return (enum locus_cache_type)type;
+}
+
+locus_session_params locus_session_options(const struct locus_common *common)
+{
+    return (locus_session_params){
+        .position = common->position,
+        .attention = common->attention,
+        .n_context = common->n_context,
+        .n_batch = common->n_batch,
+        .n_threads = common->n_threads,
+        .cache_type = common->cache_type ? find_cache_type(common->cache_type) : LOCUS_CACHE_AUTO,
+        .kernels = common->kernels,
+    };
+}
+
+uint64_t locus_seed_option(const struct locus_common *common)
+{
+    if (common->seed_given) return common->seed;
+    /* 32 bits are short to type again, and survive JSON readers whose numbers are doubles. */
+    uint32_t seed;
+    FILE *random = fopen("/dev/urandom", "rb");
+    bool drawn = random && fread(&seed, sizeof seed, 1, random) == 1;
+    if (random) fclose(random);
+    if (drawn) return seed;
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (uint32_t)time.tv_nsec ^ (uint32_t)time.tv_sec << 12 ^ (uint32_t)getpid();
+}
+
+void locus_tell_session(const struct locus_common *common, const char *model_path,
+                        const locus_model_info *info, const locus_session *session)
+{
+    int usual = locus_threads_default();
+    if (common->n_threads > usual)
+        locus_talk_note("warning: %d threads where %d can run at once: often many times slower "
+                        "than -t %d",
+                        common->n_threads, usual, usual);
+    if (common->quiet) return;
+    if (common->verbose) {
+        locus_talk_note("model %s: %s, %s, %lld parameters", model_path, info->family,
+                        info->weight_type, (long long)info->n_parameters);
+        locus_talk_note("position %s, attention %s, context %d, %d threads, kernels %s, cache %s",
+                        locus_session_position(session), locus_session_attention(session),
+                        locus_session_capacity(session), locus_session_n_threads(session),
+                        locus_session_kernels(session),
+                        locus_cache_type_name(locus_session_cache_type(session)));
+    }
+    if (common->position)
+        locus_talk_note("note: position %s; the model was trained with %s",
+                        locus_session_position(session), info->position);
+    const double reach = locus_positions_reach(&session->positions);
+    if (reach > 0)
+        locus_talk_note("note: position %s reaches about %.0f positions, an estimate",
+                        locus_session_position(session), reach);
+    if (locus_session_reach(session) > 0)
+        locus_talk_note("note: attention %s reaches %d positions, the model was trained to %d",
+                        locus_session_attention(session), locus_session_reach(session),
+                        info->trained_length);
+}
+
+int locus_talk_refusal(const char *command, const locus_error *error)
+{
+    return error->status == LOCUS_ERROR_ARGUMENT ? locus_talk_usage(command, "%s", error->message)
+                                                 : locus_talk_error("%s", error->message);
+}
