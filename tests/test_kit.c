@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/json.h"
-#include "cli/names.h"
-#include "cli/table.h"
+#include "cli/kit/json.h"
+#include "cli/kit/names.h"
+#include "cli/kit/table.h"
 #include "sample/rng.h"
 #include "testing.h"
 

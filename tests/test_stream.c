@@ -1,5 +1,5 @@
 /* New text on its way out: what is held back, and for how long. */
-#include "cli/stream.h"
+#include "cli/kit/stream.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
+#include "cli/kit/log.h"
 #include "cli/kit/names.h"
-#include "cli/kit/talk.h"
 
 static const struct locus_command *const commands[] = {
     &locus_command_generate,  &locus_command_inspect,    &locus_command_tokenize,
@@ -36,9 +36,9 @@ int locus_command_unknown(const char *name)
     for (size_t i = 0; locus_command_at(i); i++)
         locus_nearest_offer(&nearest, commands[i]->name);
     if (*name == '-')
-        return locus_talk_usage(NULL, "found '%s' where the command is expected", name);
-    if (!nearest.best) return locus_talk_usage(NULL, "unknown command '%s'", name);
-    return locus_talk_usage(NULL, "unknown command '%s'; did you mean '%s'?", name, nearest.best);
+        return locus_log_usage(NULL, "found '%s' where the command is expected", name);
+    if (!nearest.best) return locus_log_usage(NULL, "unknown command '%s'", name);
+    return locus_log_usage(NULL, "unknown command '%s'; did you mean '%s'?", name, nearest.best);
 }
 
 static int print_version(void)
@@ -51,7 +51,7 @@ static int print_version(void)
 static int run(const struct locus_command *command, int argc, char **argv)
 {
     void *values = calloc(1, command->values_size);
-    if (!values) return locus_talk_error("out of memory for the options");
+    if (!values) return locus_log_error("out of memory for the options");
     int first_operand = argc;
     int status = locus_options_parse(command, argc, argv, values, &first_operand);
     if (status < 0) status = command->run(values, argc - first_operand, argv + first_operand);
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen by write */
     signal(SIGXFSZ, SIG_IGN); /* so is a file at its size limit */
     const char *name = argc > 1 ? argv[1] : NULL;
-    if (!name) return locus_talk_usage(NULL, "no command given");
+    if (!name) return locus_log_usage(NULL, "no command given");
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return locus_help_overview();
     if (strcmp(name, "--version") == 0) return print_version();
     const struct locus_command *command = locus_command_find(name);

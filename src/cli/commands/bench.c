@@ -11,9 +11,9 @@
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
 #include "cli/kit/json.h"
+#include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/talk.h"
 #include "model/model.h"
 
 struct bench_options {
@@ -87,17 +87,17 @@ static int open_session(struct bench *bench)
     if (!(bench->path = locus_model_file(&options->common, &status))) return status;
     double start = locus_now();
     if (!(bench->model = locus_model_open(bench->path, &error)))
-        return locus_talk_error("%s", error.message);
+        return locus_log_error("%s", error.message);
     bench->load_ms = (locus_now() - start) * 1e3;
     int longest =
         options->n_prompt > options->n_generated ? options->n_prompt : options->n_generated;
     locus_session_params params = locus_session_options(&options->common);
     if (params.n_context && params.n_context < options->n_depth + longest)
-        return locus_talk_usage("bench", "-c (--context) is %d, less than the %d positions needed",
-                                params.n_context, options->n_depth + longest);
+        return locus_log_usage("bench", "-c (--context) is %d, less than the %d positions needed",
+                               params.n_context, options->n_depth + longest);
     if (!params.n_context) params.n_context = options->n_depth + longest;
     bench->session = locus_session_create(bench->model, &params, &error);
-    return bench->session ? -1 : locus_talk_refusal("bench", &error);
+    return bench->session ? -1 : locus_log_refusal("bench", &error);
 }
 
 /* The peak is the model's own: read before the ceilings take memory for theirs. */
@@ -110,11 +110,11 @@ static int measure(struct bench *bench)
     struct rusage usage;
     locus_error error;
     if (locus_bench_run(&bench->result, bench->session, &params, &error))
-        return locus_talk_error("%s", error.message);
+        return locus_log_error("%s", error.message);
     if (!getrusage(RUSAGE_SELF, &usage)) bench->peak_memory_mb = (double)usage.ru_maxrss / 1e3;
     if (locus_ceilings_measure(&bench->ceilings, locus_bench_weight_bytes(bench->model),
                                locus_session_n_threads(bench->session), &error))
-        return locus_talk_error("%s", error.message);
+        return locus_log_error("%s", error.message);
     return -1;
 }
 

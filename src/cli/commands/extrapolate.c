@@ -15,9 +15,9 @@
 #include "base/output.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
+#include "cli/kit/log.h"
 #include "cli/kit/outputs.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/talk.h"
 #include "experiment/extrapolate.h"
 #include "experiment/setting.h"
 
@@ -31,7 +31,7 @@ static bool fail(struct locus_extrapolate *run, const locus_error *error)
 static bool out_of_memory(struct locus_extrapolate *run)
 {
     locus_progress_clear(&run->progress);
-    run->status = locus_talk_error("out of memory for the results");
+    run->status = locus_log_error("out of memory for the results");
     return false;
 }
 
@@ -46,13 +46,13 @@ static int check_streams(struct locus_extrapolate *run)
     int status = locus_outputs_stdout("extrapolate", requests, 3, &run->stdout_taken);
     if (status >= 0) return status;
     if (options->resume && options->csv && locus_output_is_stdout(options->csv))
-        return locus_talk_usage("extrapolate", "--resume reads what --csv has: expected a file, "
-                                               "found standard output");
+        return locus_log_usage("extrapolate", "--resume reads what --csv has: expected a file, "
+                                              "found standard output");
     if (options->png && run->task == LOCUS_TASK_PASSKEY && run->n_contenders > 1 &&
         !locus_output_is_file(options->png))
-        return locus_talk_usage("extrapolate",
-                                "--png %s: %d pictures, expected one for what is no file",
-                                options->png, run->n_contenders);
+        return locus_log_usage("extrapolate",
+                               "--png %s: %d pictures, expected one for what is no file",
+                               options->png, run->n_contenders);
     return -1;
 }
 
@@ -64,7 +64,7 @@ static bool read_options(struct locus_extrapolate *run, int n_operands, char **o
         status = locus_text_list_read(&run->texts, "extrapolate", &run->options->files, n_operands,
                                       operands);
     else if (status < 0 && n_operands > 0)
-        status = locus_talk_usage("extrapolate", "'%s' belongs to no option", operands[0]);
+        status = locus_log_usage("extrapolate", "'%s' belongs to no option", operands[0]);
     if (status >= 0) run->status = status;
     return status < 0;
 }
@@ -122,8 +122,8 @@ static void note_outdated(const struct locus_extrapolate *run, const bool *taken
         if (changed[k])
             locus_buffer_printf(&list, "%s%s%s", n_named++ ? " and " : "", causes[k].what,
                                 changed[k]);
-    locus_talk_note("note: %s: %d results are computed again, as %s changed", run->options->csv,
-                    n_again, list.failed ? "something" : list.bytes);
+    locus_log_note("note: %s: %d results are computed again, as %s changed", run->options->csv,
+                   n_again, list.failed ? "something" : list.bytes);
     locus_buffer_free(&list);
 }
 
@@ -178,8 +178,8 @@ static bool give_up(struct locus_extrapolate *run, struct locus_cell *cell,
 {
     if (error->status == LOCUS_ERROR_MEMORY) return fail(run, error);
     locus_progress_clear(&run->progress);
-    locus_talk_note("warning: %s, length %d: %s", run->contenders[cell->contender].label,
-                    cell->length, error->message);
+    locus_log_note("warning: %s, length %d: %s", run->contenders[cell->contender].label,
+                   cell->length, error->message);
     cell->state = LOCUS_CELL_REFUSED;
     return true;
 }
@@ -417,8 +417,8 @@ static bool measure(struct locus_extrapolate *run)
         int n_done = 0;
         for (int i = 0; i < run->n_cells; i++)
             n_done += run->cells[i].state == LOCUS_CELL_DONE;
-        locus_talk_note("interrupted: %d of %d results%s", n_done, run->n_cells,
-                        run->has_csv ? "; --resume goes on from there" : "");
+        locus_log_note("interrupted: %d of %d results%s", n_done, run->n_cells,
+                       run->has_csv ? "; --resume goes on from there" : "");
     }
     return going;
 }

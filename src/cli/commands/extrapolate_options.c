@@ -5,8 +5,8 @@
 
 #include "base/number.h"
 #include "cli/commands/extrapolate.h"
+#include "cli/kit/log.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/talk.h"
 
 static const char command_name[] = "extrapolate";
 
@@ -107,14 +107,14 @@ static int read_lengths(struct locus_extrapolate *run, const char *list)
         memcpy(item, next, length < sizeof item ? length : sizeof item - 1);
         item[length < sizeof item ? length : sizeof item - 1] = '\0';
         if (length >= sizeof item || !read_range(item, &from, &to))
-            return locus_talk_usage(command_name,
-                                    "--lengths: found '%s', expected N or FROM:TO, and commas "
-                                    "between several",
-                                    item);
+            return locus_log_usage(command_name,
+                                   "--lengths: found '%s', expected N or FROM:TO, and commas "
+                                   "between several",
+                                   item);
         if (run->n_lengths > MOST)
-            return locus_talk_usage(command_name, "--lengths: more than %d lengths", MOST);
+            return locus_log_usage(command_name, "--lengths: more than %d lengths", MOST);
         for (int64_t n = from; n <= to; n *= 2)
-            if (!add_length(run, (int)n)) return locus_talk_error("out of memory for the lengths");
+            if (!add_length(run, (int)n)) return locus_log_error("out of memory for the lengths");
     }
     qsort(run->lengths, (size_t)run->n_lengths, sizeof *run->lengths, compare_down);
     int kept = 0;
@@ -136,11 +136,11 @@ static int choose_lengths(struct locus_extrapolate *run)
     const int shortest = locus_task_shortest((enum locus_task)run->task);
     const char *task = locus_task_name((enum locus_task)run->task);
     if (run->lengths[run->n_lengths - 1] < shortest)
-        return locus_talk_usage(command_name, "--lengths: found %d, a %s text has %d or more",
-                                run->lengths[run->n_lengths - 1], task, shortest);
+        return locus_log_usage(command_name, "--lengths: found %d, a %s text has %d or more",
+                               run->lengths[run->n_lengths - 1], task, shortest);
     if (run->lengths[0] > LONGEST)
-        return locus_talk_usage(command_name, "--lengths: found %d, a %s text has %d or fewer",
-                                run->lengths[0], task, LONGEST);
+        return locus_log_usage(command_name, "--lengths: found %d, a %s text has %d or fewer",
+                               run->lengths[0], task, LONGEST);
     return -1;
 }
 
@@ -160,13 +160,13 @@ static int refuse_misplaced(const struct locus_extrapolate_options *options, boo
                 {"--trials", options->trials_given, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].given && rows[i].of_perplexity != perplexity)
-            return locus_talk_usage(command_name, "%s doesn't go with --task %s", rows[i].name,
-                                    options->task);
+            return locus_log_usage(command_name, "%s doesn't go with --task %s", rows[i].name,
+                                   options->task);
     if (options->resume && options->force)
-        return locus_talk_usage(command_name, "--resume keeps what --force drops: expected one");
+        return locus_log_usage(command_name, "--resume keeps what --force drops: expected one");
     if ((options->resume || options->force) && !options->csv)
-        return locus_talk_usage(command_name, "--%s a --csv FILE, none is given",
-                                options->resume ? "resume takes up" : "force replaces");
+        return locus_log_usage(command_name, "--%s a --csv FILE, none is given",
+                               options->resume ? "resume takes up" : "force replaces");
     return -1;
 }
 
@@ -217,13 +217,13 @@ static int read_contenders(struct locus_extrapolate *run)
         status = locus_check_position(command_name, given->items[i].text);
         if (status >= 0) return status;
         if (any_model && !model)
-            return locus_talk_usage(command_name, "-P %s comes before the -m it belongs to",
-                                    given->items[i].text);
+            return locus_log_usage(command_name, "-P %s comes before the -m it belongs to",
+                                   given->items[i].text);
         fits = add_contender(run, model, given->items[i].text) != NULL;
         open = false;
     }
     if (fits && (open || run->n_contenders == 0)) fits = add_contender(run, model, NULL) != NULL;
-    return fits ? -1 : locus_talk_error("out of memory for the options");
+    return fits ? -1 : locus_log_error("out of memory for the options");
 }
 
 int locus_extrapolate_read_options(struct locus_extrapolate *run)

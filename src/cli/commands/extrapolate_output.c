@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "chart/chart.h"
 #include "cli/commands/extrapolate.h"
+#include "cli/kit/log.h"
 #include "cli/kit/outputs.h"
 #include "cli/kit/table.h"
-#include "cli/kit/talk.h"
 #include "model/model.h"
 
 /* ---- tables ------------------------------------------------------------------------------- */

@@ -9,21 +9,21 @@
 
 #include "base/text.h"
 #include "cli/commands/extrapolate.h"
+#include "cli/kit/log.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/talk.h"
 #include "experiment/extrapolate.h"
 #include "experiment/setting.h"
 #include "position/position.h"
 
 static bool out_of_memory(struct locus_extrapolate *run)
 {
-    run->status = locus_talk_error("out of memory for the plan");
+    run->status = locus_log_error("out of memory for the plan");
     return false;
 }
 
 static bool fail(struct locus_extrapolate *run, const char *where, const locus_error *error)
 {
-    run->status = locus_talk_error("%s: %s", where, error->message);
+    run->status = locus_log_error("%s: %s", where, error->message);
     return false;
 }
 
@@ -216,12 +216,12 @@ static bool fill_settings(struct locus_extrapolate *run)
             n_refused++;
         }
         if (n_refused == run->n_lengths) {
-            run->status = locus_talk_refusal("extrapolate", &refusal);
+            run->status = locus_log_refusal("extrapolate", &refusal);
             return false;
         }
         if (n_refused > 0 && !run->options->common.quiet)
-            locus_talk_note("note: %s: no length from %d on: %s",
-                            run->subjects[contender->subject].name, shortest, refusal.message);
+            locus_log_note("note: %s: no length from %d on: %s",
+                           run->subjects[contender->subject].name, shortest, refusal.message);
         if (!label_contender(run, i)) return false;
     }
     return true;
@@ -422,15 +422,15 @@ static bool tell_longest(struct locus_extrapolate *run)
             if (n < longest) longest = n;
         }
         if (!any && longest < shortest) {
-            run->status = locus_talk_error("%s: the longest window that it fills has %d tokens, "
-                                           "fewer than the shortest length, %d",
-                                           text->path, longest, shortest);
+            run->status = locus_log_error("%s: the longest window that it fills has %d tokens, "
+                                          "fewer than the shortest length, %d",
+                                          text->path, longest, shortest);
             return false;
         }
         if (longest < plan.length && !run->options->common.quiet)
-            locus_talk_note("note: %s: the longest window that it fills has %d tokens: no result "
-                            "for lengths past that",
-                            text->name, longest);
+            locus_log_note("note: %s: the longest window that it fills has %d tokens: no result "
+                           "for lengths past that",
+                           text->name, longest);
     }
     return true;
 }
@@ -441,8 +441,8 @@ bool locus_extrapolate_plan(struct locus_extrapolate *run)
     if (run->task < 0 && !(encode_texts(run) && default_lengths(run))) return false;
     if (run->options->common.n_context && run->options->common.n_context < run->lengths[0]) {
         run->status =
-            locus_talk_usage("extrapolate", "-c (--context) is %d, less than the longest %d",
-                             run->options->common.n_context, run->lengths[0]);
+            locus_log_usage("extrapolate", "-c (--context) is %d, less than the longest %d",
+                            run->options->common.n_context, run->lengths[0]);
         return false;
     }
     if (run->task < 0 && !check_plans(run)) return false;

@@ -14,16 +14,16 @@
 
 #include "base/clock.h"
 #include "cli/kit/interrupt.h"
+#include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
 #include "cli/kit/prompt.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/talk.h"
 #include "model/finite.h"
 #include "tokenizer/tokenizer.h"
 
 static bool fail(struct locus_generate *run, const locus_error *error)
 {
-    run->status = locus_talk_error("%s", error->message);
+    run->status = locus_log_error("%s", error->message);
     return false;
 }
 
@@ -78,19 +78,19 @@ static bool plan_context(struct locus_generate *run)
     int64_t needed = (int64_t)n_prompt + (n > 0 ? n - 1 : 0);
     int64_t context = given ? given : n < 0 ? run->info.trained_length : needed;
     if (n_prompt > context)
-        run->status = locus_talk_error(
+        run->status = locus_log_error(
             "the prompt is %d tokens, more than the %s of %d: %s, or shorten the prompt", n_prompt,
             given ? "context" : "trained length", (int)context,
             given ? "raise -c" : "say with -c N or -n N how far to go on");
     else if (needed > context && n > 0 && options->n_tokens_given)
-        run->status = locus_talk_error(
+        run->status = locus_log_error(
             "a prompt of %d tokens and %d new ones need %lld positions, more than the context of "
             "%d: raise -c or lower -n",
             n_prompt, n, (long long)needed, (int)context);
     else if (context > INT_MAX)
-        run->status = locus_talk_error("a prompt of %d tokens and %d new ones need %lld positions, "
-                                       "more than %d",
-                                       n_prompt, n, (long long)context, INT_MAX);
+        run->status = locus_log_error("a prompt of %d tokens and %d new ones need %lld positions, "
+                                      "more than %d",
+                                      n_prompt, n, (long long)context, INT_MAX);
     else {
         run->n_context = (int)context;
         return true;
@@ -113,7 +113,7 @@ static bool create_session(struct locus_generate *run)
         run->session = locus_session_create(run->model, &params, &second);
     }
     if (!run->session) {
-        run->status = locus_talk_refusal("generate", &error);
+        run->status = locus_log_refusal("generate", &error);
         return false;
     }
     run->sampler = locus_sampler_create(run->model, &run->sampling, &error);
@@ -121,7 +121,7 @@ static bool create_session(struct locus_generate *run)
     return run->sampler ? true : fail(run, &error);
 }
 
-/* ---- talk --------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------ */
 
 static void tell_decay(struct locus_generate *run, int n_positions)
 {
@@ -130,8 +130,8 @@ static void tell_decay(struct locus_generate *run, int n_positions)
         n_positions <= (reach ? reach : run->info.trained_length))
         return;
     run->decay_told = true;
-    locus_talk_note("note: %d positions, past the trained length of %d", n_positions,
-                    run->info.trained_length);
+    locus_log_note("note: %d positions, past the trained length of %d", n_positions,
+                   run->info.trained_length);
 }
 
 static void tell_settings(struct locus_generate *run)
@@ -141,11 +141,11 @@ static void tell_settings(struct locus_generate *run)
     if (common->quiet) return;
     int capacity = locus_session_capacity(run->session);
     if (capacity < run->n_context)
-        locus_talk_note("note: position %s has %d positions: at most %d new tokens",
-                        locus_session_position(run->session), capacity,
-                        capacity - run->n_prompt + 1);
+        locus_log_note("note: position %s has %d positions: at most %d new tokens",
+                       locus_session_position(run->session), capacity,
+                       capacity - run->n_prompt + 1);
     locus_generate_tell_text(run);
-    if (!common->seed_given) locus_talk_note("seed %llu", (unsigned long long)run->sampling.seed);
+    if (!common->seed_given) locus_log_note("seed %llu", (unsigned long long)run->sampling.seed);
     if (run->options->n_tokens_given || run->n_prompt > run->info.trained_length)
         tell_decay(run, run->n_context);
 }
@@ -198,7 +198,7 @@ static bool next_token(struct locus_generate *run, int32_t *token)
     if (*token < 0) return fail_drawing(run, &error);
     locus_buffer_append(&run->tokens, token, sizeof *token);
     if (run->tokens.failed) {
-        run->status = locus_talk_error("out of memory for the tokens");
+        run->status = locus_log_error("out of memory for the tokens");
         return false;
     }
     run->n_generated++;

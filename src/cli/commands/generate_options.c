@@ -6,8 +6,8 @@
 
 #include "base/number.h"
 #include "cli/commands/generate.h"
+#include "cli/kit/log.h"
 #include "cli/kit/names.h"
-#include "cli/kit/talk.h"
 
 #define FIELD(member) offsetof(struct locus_generate_options, member)
 #define FLOAT_OPTION(NAME, MEMBER, STAGE, FALLBACK, MIN, MAX, HELP)                                \
@@ -137,12 +137,12 @@ static int refuse_stage(const char *name)
     for (int i = 0; i < N_STAGES; i++)
         locus_nearest_offer(&nearest, stages[i].name);
     if (nearest.best)
-        return locus_talk_usage("generate", "--samplers: found '%s'; did you mean '%s'?", name,
-                                nearest.best);
-    return locus_talk_usage("generate",
-                            "--samplers: found '%s', known: penalties, top-k, typical-p, top-p, "
-                            "min-p, temperature",
-                            name);
+        return locus_log_usage("generate", "--samplers: found '%s'; did you mean '%s'?", name,
+                               nearest.best);
+    return locus_log_usage("generate",
+                           "--samplers: found '%s', known: penalties, top-k, typical-p, top-p, "
+                           "min-p, temperature",
+                           name);
 }
 
 static int read_stages(const char *list, locus_sampler_params *params)
@@ -161,7 +161,7 @@ static int read_stages(const char *list, locus_sampler_params *params)
         if (found == N_STAGES) return refuse_stage(name);
         for (int i = 0; i < n; i++)
             if (params->stages[i] == stages[found].stage)
-                return locus_talk_usage("generate", "--samplers: '%s' is there twice", name);
+                return locus_log_usage("generate", "--samplers: '%s' is there twice", name);
         params->stages[n++] = stages[found].stage;
     }
     params->stages[n] = LOCUS_STAGE_END;
@@ -172,7 +172,7 @@ static int read_biases(const struct locus_texts *texts, locus_sampler_params *pa
 {
     if (texts->n_items == 0) return -1;
     locus_logit_bias *biases = calloc((size_t)texts->n_items, sizeof *biases);
-    if (!biases) return locus_talk_error("out of memory for the options");
+    if (!biases) return locus_log_error("out of memory for the options");
     for (int i = 0; i < texts->n_items; i++) {
         char id[24];
         const char *text = texts->items[i], *equals = strchr(text, '=');
@@ -185,7 +185,7 @@ static int read_biases(const struct locus_texts *texts, locus_sampler_params *pa
                 continue;
         }
         free(biases);
-        return locus_talk_usage("generate", "--logit-bias: found '%s', expected ID=NUMBER", text);
+        return locus_log_usage("generate", "--logit-bias: found '%s', expected ID=NUMBER", text);
     }
     params->logit_bias = biases;
     params->n_logit_bias = texts->n_items;
@@ -196,7 +196,7 @@ static int check_texts(const char *option, const struct locus_texts *texts, cons
 {
     for (int i = 0; i < texts->n_items; i++)
         if (!*texts->items[i])
-            return locus_talk_usage("generate", "--%s: found '', expected %s", option, expected);
+            return locus_log_usage("generate", "--%s: found '', expected %s", option, expected);
     return -1;
 }
 
@@ -207,7 +207,7 @@ int locus_generate_check(const struct locus_generate_options *options)
     if (status < 0) status = check_texts("stop-token", &options->stop_tokens, named);
     if (status < 0 && !*options->begin)
         status =
-            locus_talk_usage("generate", "--begin: found '', expected auto, none, or %s", named);
+            locus_log_usage("generate", "--begin: found '', expected auto, none, or %s", named);
     return status;
 }
 
@@ -221,9 +221,9 @@ static int check_unlisted(const struct locus_generate_options *options,
             listed |= params->stages[j] == stages[i].stage;
         if (listed || !options->given[stages[i].stage]) continue;
         if (stages[i].stage == LOCUS_STAGE_TEMPERATURE && options->temperature == 0) continue;
-        return locus_talk_usage("generate",
-                                "--samplers %s leaves out %s, for which an option was given",
-                                options->samplers, stages[i].name);
+        return locus_log_usage("generate",
+                               "--samplers %s leaves out %s, for which an option was given",
+                               options->samplers, stages[i].name);
     }
     return -1;
 }

@@ -4,8 +4,8 @@
 
 #include "cli/commands/generate.h"
 #include "cli/kit/json.h"
+#include "cli/kit/log.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/talk.h"
 
 static double rate(int count, double seconds)
 {
@@ -26,9 +26,9 @@ void locus_generate_summarise(const struct locus_generate *run)
                          : strcmp(finish, "stop") == 0   ? "stop text"
                          : strcmp(finish, "length") == 0 ? "length reached"
                                                          : "interrupted";
-    locus_talk_note("prompt %d tokens, %.1f tokens/s; generated %d tokens, %.1f tokens/s; %s",
-                    run->n_prompt, rate(n_prompt_taken(run), run->prompt_seconds), run->n_generated,
-                    rate(run->n_evaluated, run->generation_seconds), reason);
+    locus_log_note("prompt %d tokens, %.1f tokens/s; generated %d tokens, %.1f tokens/s; %s",
+                   run->n_prompt, rate(n_prompt_taken(run), run->prompt_seconds), run->n_generated,
+                   rate(run->n_evaluated, run->generation_seconds), reason);
 }
 
 static void add_sampling(struct locus_json *json, const struct locus_generate *run)

@@ -11,7 +11,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "cli/commands/generate.h"
-#include "cli/kit/talk.h"
+#include "cli/kit/log.h"
 #include "model/model.h"
 
 /* ---- tokens by name ----------------------------------------------------------------------- */
@@ -43,9 +43,9 @@ static int32_t find_token(struct locus_generate *run, const char *option, const 
     else if (!locus_number_int(text, 0, run->info.n_tokens - 1, &id))
         id = -1;
     if (id < 0)
-        run->status = locus_talk_error("%s: found '%s', expected an id from 0 to %d or the text of "
-                                       "one token",
-                                       option, text, run->info.n_tokens - 1);
+        run->status = locus_log_error("%s: found '%s', expected an id from 0 to %d or the text of "
+                                      "one token",
+                                      option, text, run->info.n_tokens - 1);
     return id;
 }
 
@@ -63,10 +63,10 @@ static bool add_stop(struct locus_generate *run, int32_t id)
 {
     run->stops[id] = true;
     if (!run->options->ignore_eos || !locus_model_is_end(run->model, id)) return true;
-    run->status = locus_talk_usage("generate",
-                                   "--stop-token: token %d is an end of text, which --ignore-eos "
-                                   "keeps from coming",
-                                   (int)id);
+    run->status = locus_log_usage("generate",
+                                  "--stop-token: token %d is an end of text, which --ignore-eos "
+                                  "keeps from coming",
+                                  (int)id);
     return false;
 }
 
@@ -75,7 +75,7 @@ bool locus_generate_find_stops(struct locus_generate *run)
     const struct locus_texts *texts = &run->options->stop_tokens;
     run->stops = calloc((size_t)run->info.n_tokens, sizeof *run->stops);
     if (!run->stops) {
-        run->status = locus_talk_error("out of memory for the stop tokens");
+        run->status = locus_log_error("out of memory for the stop tokens");
         return false;
     }
     for (int i = 0; i < texts->n_items; i++) {
@@ -101,7 +101,7 @@ static bool find_begin(struct locus_generate *run)
         int32_t *tokens;
         size_t n;
         if (locus_encode(run->tokenizer, "", 0, LOCUS_TEXT_BEGIN, &tokens, &n, &error)) {
-            run->status = locus_talk_error("%s", error.message);
+            run->status = locus_log_error("%s", error.message);
             return false;
         }
         if (n > 0)
@@ -115,10 +115,9 @@ static bool find_begin(struct locus_generate *run)
     if (run->begin < 0) return false;
     int32_t second = looks_like_a_number(text) ? -1 : find_text(run, text, run->begin + 1);
     if (second < 0) return true;
-    run->status =
-        locus_talk_error("--begin: '%s' is the text of token %d and of token %d, expected "
-                         "one of their ids",
-                         text, (int)run->begin, (int)second);
+    run->status = locus_log_error("--begin: '%s' is the text of token %d and of token %d, expected "
+                                  "one of their ids",
+                                  text, (int)run->begin, (int)second);
     return false;
 }
 
@@ -129,7 +128,7 @@ static bool put_begin(struct locus_generate *run, size_t n)
     if (run->begin >= 0 && !run->begins_itself) {
         int32_t *tokens = realloc(run->prompt_tokens, (n + 1) * sizeof *tokens);
         if (!tokens) {
-            run->status = locus_talk_error("out of memory for the prompt");
+            run->status = locus_log_error("out of memory for the prompt");
             return false;
         }
         memmove(tokens + 1, tokens, n * sizeof *tokens);
@@ -138,9 +137,9 @@ static bool put_begin(struct locus_generate *run, size_t n)
         n++;
     }
     if (n > INT_MAX)
-        run->status = locus_talk_error("the prompt is %zu tokens, more than %d", n, INT_MAX);
+        run->status = locus_log_error("the prompt is %zu tokens, more than %d", n, INT_MAX);
     else if (n == 0)
-        run->status = locus_talk_error(
+        run->status = locus_log_error(
             strcmp(run->options->begin, "none") == 0
                 ? "the prompt is empty, and --begin none leaves no token to start from: give one "
                   "with -p TEXT"
@@ -160,7 +159,7 @@ bool locus_generate_encode(struct locus_generate *run)
     if (run->prompt.length > 0 &&
         locus_encode(run->tokenizer, run->prompt.bytes, run->prompt.length, flags,
                      &run->prompt_tokens, &n, &error)) {
-        run->status = locus_talk_error("%s", error.message);
+        run->status = locus_log_error("%s", error.message);
         return false;
     }
     return put_begin(run, n);
@@ -206,13 +205,13 @@ static void tell_likely_ends(const struct locus_generate *run)
             run->stops[id] || is_stop_text(run, name))
             continue;
         if (run->options->ignore_eos)
-            locus_talk_note("note: %s looks like an end of text, and the file doesn't say so: "
-                            "--logit-bias %d=-inf keeps it from coming",
-                            name, (int)id);
+            locus_log_note("note: %s looks like an end of text, and the file doesn't say so: "
+                           "--logit-bias %d=-inf keeps it from coming",
+                           name, (int)id);
         else
-            locus_talk_note("note: %s looks like an end of text, and the file doesn't say so: "
-                            "--stop-token '%s' stops there",
-                            name, name);
+            locus_log_note("note: %s looks like an end of text, and the file doesn't say so: "
+                           "--stop-token '%s' stops there",
+                           name, name);
     }
 }
 
@@ -220,13 +219,12 @@ void locus_generate_tell_text(const struct locus_generate *run)
 {
     bool end_wanted = false;
     if (run->begins_itself)
-        locus_talk_note(
-            "note: the prompt begins with token %d itself, so no other is put before it",
-            (int)run->begin);
+        locus_log_note("note: the prompt begins with token %d itself, so no other is put before it",
+                       (int)run->begin);
     (void)locus_checkpoint_bool(locus_model_checkpoint(run->model), "tokenizer.ggml.add_eos_token",
                                 &end_wanted);
     if (end_wanted && run->info.eos_token >= 0)
-        locus_talk_note(
+        locus_log_note(
             "note: the file wants token %d after a text; a prompt goes on, and gets none",
             (int)run->info.eos_token);
     tell_likely_ends(run);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/commands/commands.h"
-#include "cli/kit/talk.h"
+#include "cli/kit/log.h"
 
 /* "usage: locus NAME ..." with the further lines under the first. */
 static void append_usage(const struct locus_command *command, struct locus_buffer *out)
@@ -61,7 +61,7 @@ static int run(void *values, int n_operands, char **operands)
 {
     (void)values;
     if (n_operands > 1)
-        return locus_talk_usage(NULL, "help takes one command, found also '%s'", operands[1]);
+        return locus_log_usage(NULL, "help takes one command, found also '%s'", operands[1]);
     if (n_operands == 0) return locus_help_overview();
     const struct locus_command *command = locus_command_find(operands[0]);
     return command ? locus_help_command(command) : locus_command_unknown(operands[0]);

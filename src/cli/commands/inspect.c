@@ -11,8 +11,8 @@
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
 #include "cli/kit/json.h"
+#include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
-#include "cli/kit/talk.h"
 #include "forward/session.h"
 #include "model/finite.h"
 #include "position/layers.h"
@@ -65,9 +65,9 @@ static int resolve_position(struct inspection *inspection)
     locus_error error;
     if (locus_layer_specs_resolve(&specs, NULL, info->position, NULL, &env, &error) ||
         try_position(inspection, &error))
-        return locus_talk_error("%s: %s", inspection->path, error.message);
+        return locus_log_error("%s: %s", inspection->path, error.message);
     locus_layer_specs_print(&specs, &inspection->position);
-    return inspection->position.failed ? locus_talk_error("out of memory for the position") : -1;
+    return inspection->position.failed ? locus_log_error("out of memory for the position") : -1;
 }
 
 /* --check: every value of every tensor is to be a number. */
@@ -76,7 +76,7 @@ static int check_values(const struct inspection *inspection)
     struct locus_odd_value odd;
     locus_interrupt_watch();
     if (locus_checkpoint_find_odd(inspection->checkpoint, locus_interrupted, &odd))
-        return locus_talk_error(
+        return locus_log_error(
             "%s: %s holds %f in row %" PRId64 ", column %" PRId64 ", expected numbers",
             inspection->path, odd.tensor, (double)odd.value, odd.row, odd.column);
     return locus_interrupted() ? LOCUS_EXIT_INTERRUPTED : -1;
@@ -89,14 +89,14 @@ static int look(struct inspection *inspection)
     if (!(inspection->path = locus_model_file(&inspection->options->common, &status)))
         return status;
     if (!(inspection->model = locus_model_open(inspection->path, &error)))
-        return locus_talk_error("%s", error.message);
+        return locus_log_error("%s", error.message);
     if (locus_model_check_extras(inspection->model, NULL, &error))
-        return locus_talk_error("%s", error.message);
+        return locus_log_error("%s", error.message);
     inspection->checkpoint = locus_model_checkpoint(inspection->model);
     inspection->info = locus_model_info_get(inspection->model);
     if (locus_checkpoint_has(inspection->checkpoint, "tokenizer.ggml.model") &&
         !(inspection->tokenizer = locus_tokenizer_create(inspection->model, &error)))
-        return locus_talk_error("%s", error.message);
+        return locus_log_error("%s", error.message);
     if (inspection->tokenizer)
         locus_model_file_note(inspection->path, locus_tokenizer_assumed(inspection->tokenizer),
                               inspection->options->common.quiet);

@@ -15,10 +15,10 @@
 #include "base/clock.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
+#include "cli/kit/log.h"
 #include "cli/kit/outputs.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/table.h"
-#include "cli/kit/talk.h"
 #include "experiment/setting.h"
 
 static const char command_name[] = "perplexity";
@@ -62,7 +62,7 @@ static bool fail(struct locus_perplexity *run, const locus_error *error)
 
 static bool out_of_memory(struct locus_perplexity *run)
 {
-    run->status = locus_talk_error("out of memory for the results");
+    run->status = locus_log_error("out of memory for the results");
     return false;
 }
 
@@ -82,8 +82,8 @@ static bool read_texts(struct locus_perplexity *run, int n_operands, char **oper
         status =
             locus_text_list_read(&run->texts, command_name, &options->files, n_operands, operands);
     if (status < 0 && run->texts.n_items > 1 && (options->per_token || options->logits))
-        status = locus_talk_usage(command_name, "%s takes one text, found %d",
-                                  options->logits ? "--logits" : "--per-token", run->texts.n_items);
+        status = locus_log_usage(command_name, "%s takes one text, found %d",
+                                 options->logits ? "--logits" : "--per-token", run->texts.n_items);
     if (status < 0 && options->json) locus_text_list_hash(&run->texts);
     if (status >= 0) run->status = status;
     return status < 0;
@@ -101,8 +101,8 @@ static int fit_plan(struct locus_perplexity *run, int longest)
     run->plan = locus_plan_at(run->plan, length);
     int status = locus_plan_refuse(&run->plan, command_name);
     if (status < 0 && n_context && n_context < length)
-        status = locus_talk_usage(command_name, "-c (--context) is %d, less than the windows' %d",
-                                  n_context, length);
+        status = locus_log_usage(command_name, "-c (--context) is %d, less than the windows' %d",
+                                 n_context, length);
     return status;
 }
 
@@ -158,16 +158,16 @@ static bool fit_lengths(struct locus_perplexity *run)
         const int n = locus_corpus_longest(&run->corpora[i], &asked);
         if (n > longest) longest = n;
         if (status < 0 && run->options->length && n < asked.length)
-            status = locus_talk_error("%s: the longest window that it fills has %d tokens, fewer "
-                                      "than --length %d",
-                                      run->texts.items[i].path, n, asked.length);
+            status = locus_log_error("%s: the longest window that it fills has %d tokens, fewer "
+                                     "than --length %d",
+                                     run->texts.items[i].path, n, asked.length);
     }
     if (status < 0 && longest < asked.length) status = fit_plan(run, longest);
     for (int i = 0; i < run->texts.n_items && status < 0; i++)
         if (locus_corpus_predictions(&run->corpora[i], &run->plan) == 0)
-            status = locus_talk_error("%s: %d tokens, fewer than the %d of a window under %s",
-                                      run->texts.items[i].path, run->corpora[i].n_tokens,
-                                      run->plan.length, locus_protocol_name(run->plan.protocol));
+            status = locus_log_error("%s: %d tokens, fewer than the %d of a window under %s",
+                                     run->texts.items[i].path, run->corpora[i].n_tokens,
+                                     run->plan.length, locus_protocol_name(run->plan.protocol));
     if (status >= 0) run->status = status;
     return status < 0;
 }
@@ -181,7 +181,7 @@ static bool create_session(struct locus_perplexity *run)
         locus_session_for_text(run->subject.model, &params, run->plan.length,
                                locus_corpora_longest(run->corpora, run->texts.n_items), &error);
     if (!run->session) {
-        run->status = locus_talk_refusal(command_name, &error);
+        run->status = locus_log_refusal(command_name, &error);
         return false;
     }
     locus_tell_session(common, run->subject.path, &run->subject.info, run->session);
@@ -262,7 +262,7 @@ static bool measure_text(struct locus_perplexity *run, int index)
         going = finish_text(run, index, &losses, locus_now() - start);
         if (going && !whole) {
             if (!run->options->common.quiet)
-                locus_talk_note("interrupted: the last text is not whole");
+                locus_log_note("interrupted: the last text is not whole");
             run->status = LOCUS_EXIT_INTERRUPTED;
             going = false;
         }

@@ -8,9 +8,9 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "cli/commands/perplexity.h"
+#include "cli/kit/log.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/table.h"
-#include "cli/kit/talk.h"
 #include "experiment/setting.h"
 #include "tokenizer/tokenizer.h"
 
@@ -43,15 +43,15 @@ int locus_reference_open(struct locus_perplexity *run)
     if (status < 0 && run->options->json) status = locus_subject_hash(reference);
     if (status >= 0) return status;
     if (reference->info.n_vocab != run->subject.info.n_vocab)
-        return locus_talk_error("%s has %d tokens, but %s has %d: expected one vocabulary",
-                                reference->path, reference->info.n_vocab, run->subject.path,
-                                run->subject.info.n_vocab);
+        return locus_log_error("%s has %d tokens, but %s has %d: expected one vocabulary",
+                               reference->path, reference->info.n_vocab, run->subject.path,
+                               run->subject.info.n_vocab);
     if (!same_vocabulary(reference, &run->subject, &id))
-        return locus_talk_error("token %d of %s is another in %s: expected one vocabulary", id,
-                                reference->path, run->subject.path);
+        return locus_log_error("token %d of %s is another in %s: expected one vocabulary", id,
+                               reference->path, run->subject.path);
     run->reference.divergences =
         calloc((size_t)run->texts.n_items, sizeof *run->reference.divergences);
-    return run->reference.divergences ? -1 : locus_talk_error("out of memory for the results");
+    return run->reference.divergences ? -1 : locus_log_error("out of memory for the results");
 }
 
 int locus_reference_encode(struct locus_perplexity *run, int index)
@@ -70,10 +70,10 @@ int locus_reference_encode(struct locus_perplexity *run, int index)
         (other.n_tokens != corpus->n_tokens || other.begin.rule != corpus->begin.rule ||
          other.begin.token != corpus->begin.token ||
          memcmp(other.tokens, corpus->tokens, n_bytes) != 0))
-        status = locus_talk_error("%s reads %s as %d tokens, %s as %d, not the same: expected one "
-                                  "tokenizer",
-                                  run->reference.subject.path, run->texts.items[index].path,
-                                  other.n_tokens, run->subject.path, corpus->n_tokens);
+        status = locus_log_error("%s reads %s as %d tokens, %s as %d, not the same: expected one "
+                                 "tokenizer",
+                                 run->reference.subject.path, run->texts.items[index].path,
+                                 other.n_tokens, run->subject.path, corpus->n_tokens);
     locus_corpus_free(&other);
     return status;
 }
@@ -87,7 +87,7 @@ int locus_reference_session(struct locus_perplexity *run)
         locus_session_for_text(run->reference.subject.model, &params, run->plan.length,
                                locus_corpora_longest(run->corpora, run->texts.n_items), &error);
     if (run->reference.session) return -1;
-    return locus_talk_error("%s: %s", run->reference.subject.path, error.message);
+    return locus_log_error("%s: %s", run->reference.subject.path, error.message);
 }
 
 /* ---- the result --------------------------------------------------------------------------- */

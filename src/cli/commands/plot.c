@@ -14,12 +14,12 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/plot_text.h"
 #include "cli/kit/interrupt.h"
+#include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
 #include "cli/kit/names.h"
 #include "cli/kit/outputs.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/subject.h"
-#include "cli/kit/talk.h"
 #include "experiment/probe.h"
 #include "forward/session.h"
 
@@ -89,7 +89,7 @@ static const struct locus_option table[] = {
 
 static int fail(const locus_error *error)
 {
-    return locus_talk_refusal("plot", error);
+    return locus_log_refusal("plot", error);
 }
 
 /* The exit status once the picture is written, or isn't. A signal on the way, which the caller
@@ -103,7 +103,7 @@ static int finish_writing(enum locus_status status, const locus_error *error)
 
 static int fail_memory(void)
 {
-    return locus_talk_error("out of memory for the plot");
+    return locus_log_error("out of memory for the plot");
 }
 
 /* ---- what plots share --------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ static float *make_table(struct plot *plot, int *status)
     } else if (locus_probe_table(&plot->probe, plot->text.tokens, values, &error)) {
         bool no_text = error.status == LOCUS_ERROR_ARGUMENT && !plot->text.tokens;
         *status =
-            no_text ? locus_talk_usage("plot", "%s: give it with -p", error.message) : fail(&error);
+            no_text ? locus_log_usage("plot", "%s: give it with -p", error.message) : fail(&error);
         free(values);
         values = NULL;
     }
@@ -195,8 +195,8 @@ static int plot_similarity(struct plot *plot)
     float *cosines =
         n <= LOCUS_PLOT_MAX_MATRIX ? calloc((size_t)n * (size_t)n, sizeof *cosines) : NULL;
     if (n > LOCUS_PLOT_MAX_MATRIX)
-        status = locus_talk_usage("plot", "similarity: %d positions, expected at most %d", n,
-                                  (int)LOCUS_PLOT_MAX_MATRIX);
+        status = locus_log_usage("plot", "similarity: %d positions, expected at most %d", n,
+                                 (int)LOCUS_PLOT_MAX_MATRIX);
     else if (!cosines)
         status = fail_memory();
     else {
@@ -300,8 +300,8 @@ static int plot_rotation(struct plot *plot)
 {
     const struct locus_texts *specs = &plot->options->positions;
     if (specs->n_items > MAX_LINES)
-        return locus_talk_usage("plot", "rotation: %d times -P, expected at most %d",
-                                specs->n_items, (int)MAX_LINES);
+        return locus_log_usage("plot", "rotation: %d times -P, expected at most %d", specs->n_items,
+                               (int)MAX_LINES);
     struct rotation_lines lines = {0};
     int status = specs->n_items ? -1 : add_line(plot, &lines, NULL);
     for (int i = 0; status < 0 && i < specs->n_items; i++)
@@ -344,7 +344,7 @@ static int draw_attention(struct plot *plot, const locus_session *session, float
 static int plot_attention(struct plot *plot)
 {
     if (!plot->text.tokens)
-        return locus_talk_usage("plot", "attention needs a text: give it with -p");
+        return locus_log_usage("plot", "attention needs a text: give it with -p");
     locus_error error;
     locus_session_params params = locus_session_options(&plot->options->common);
     params.position = first_spec(plot);
@@ -386,7 +386,7 @@ static int find_kind(const struct plot_options *options, int n_operands, char **
     const char *known = "expected table, similarity, bias, rotation or attention";
     *status = LOCUS_EXIT_USAGE;
     if (n_operands == 0) {
-        locus_talk_usage("plot", "no plot named: %s", known);
+        locus_log_usage("plot", "no plot named: %s", known);
         return -1;
     }
     struct locus_nearest nearest = locus_nearest_begin(operands[0]);
@@ -394,16 +394,16 @@ static int find_kind(const struct plot_options *options, int n_operands, char **
     for (; kind < N_KINDS && strcmp(kinds[kind].name, operands[0]) != 0; kind++)
         locus_nearest_offer(&nearest, kinds[kind].name);
     if (kind == N_KINDS)
-        locus_talk_usage("plot", "found plot '%s', %s%s%s%s", operands[0], known,
-                         nearest.best ? "; did you mean '" : "", nearest.best ? nearest.best : "",
-                         nearest.best ? "'?" : "");
+        locus_log_usage("plot", "found plot '%s', %s%s%s%s", operands[0], known,
+                        nearest.best ? "; did you mean '" : "", nearest.best ? nearest.best : "",
+                        nearest.best ? "'?" : "");
     else if (n_operands > 1)
-        locus_talk_usage("plot", "one plot a run, found also '%s'", operands[1]);
+        locus_log_usage("plot", "one plot a run, found also '%s'", operands[1]);
     else if (!options->output || !*options->output)
-        locus_talk_usage("plot", "no file named: give it with -o FILE.png");
+        locus_log_usage("plot", "no file named: give it with -o FILE.png");
     else if (options->positions.n_items > 1 && !kinds[kind].several)
-        locus_talk_usage("plot", "%s takes one -P, found %d", kinds[kind].name,
-                         options->positions.n_items);
+        locus_log_usage("plot", "%s takes one -P, found %d", kinds[kind].name,
+                        options->positions.n_items);
     else
         return kind;
     return -1;

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "cli/kit/log.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/talk.h"
 #include "tokenizer/tokenizer.h"
 
 static int fail_memory(void)
 {
-    return locus_talk_error("out of memory for the text");
+    return locus_log_error("out of memory for the text");
 }
 
 static char *write_piece(const char *piece, size_t n_bytes)
@@ -56,16 +56,16 @@ int locus_plot_text_read(struct locus_plot_text *text, const locus_model *model,
     if (!prompt) return -1;
     locus_error error;
     locus_tokenizer *tokenizer = locus_tokenizer_create(model, &error);
-    if (!tokenizer) return locus_talk_refusal("plot", &error);
+    if (!tokenizer) return locus_log_refusal("plot", &error);
     text->assumed = locus_tokenizer_assumed(tokenizer);
     size_t n = 0;
     int status;
     if (locus_encode(tokenizer, prompt, strlen(prompt), LOCUS_TEXT_BEGIN, &text->tokens, &n,
                      &error))
-        status = locus_talk_refusal("plot", &error);
+        status = locus_log_refusal("plot", &error);
     else if (n < 2 || n > LOCUS_PLOT_MAX_MATRIX)
-        status = locus_talk_error("the text has %zu tokens, expected 2 to %d", n,
-                                  (int)LOCUS_PLOT_MAX_MATRIX);
+        status = locus_log_error("the text has %zu tokens, expected 2 to %d", n,
+                                 (int)LOCUS_PLOT_MAX_MATRIX);
     else
         status = write_pieces(text, tokenizer, (int)n);
     locus_tokenizer_free(tokenizer);

@@ -7,8 +7,8 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
+#include "cli/kit/log.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/talk.h"
 #include "forward/policy.h"
 #include "position/layers.h"
 #include "position/registry.h"
@@ -196,7 +196,7 @@ static int describe_one(const char *text)
     struct locus_position_spec spec;
     locus_error error;
     if (!locus_resolve_without_model(&spec, text, &error))
-        return locus_talk_refusal("positions", &error);
+        return locus_log_refusal("positions", &error);
     const struct locus_position_scheme *scheme = spec.scheme;
     struct locus_buffer out = {0};
     if (strncmp(text, scheme->name, strcspn(text, ":; ")) != 0) {
@@ -273,7 +273,7 @@ static int positions(void *values, int n_operands, char **operands)
 {
     (void)values;
     if (n_operands > 1)
-        return locus_talk_usage("positions", "one scheme at a time, found also '%s'", operands[1]);
+        return locus_log_usage("positions", "one scheme at a time, found also '%s'", operands[1]);
     return n_operands ? describe_one(operands[0]) : describe_all();
 }
 

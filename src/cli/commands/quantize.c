@@ -5,8 +5,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
+#include "cli/kit/log.h"
 #include "cli/kit/outputs.h"
-#include "cli/kit/talk.h"
 
 struct quantize_options {
     struct locus_common common;
@@ -35,12 +35,12 @@ static int run(void *values, int n_operands, char **operands)
 {
     const struct quantize_options *options = values;
     if (n_operands != 3)
-        return locus_talk_usage("quantize", "found %d arguments, expected three: IN OUT TYPE",
-                                n_operands);
+        return locus_log_usage("quantize", "found %d arguments, expected three: IN OUT TYPE",
+                               n_operands);
     const struct locus_tensor_type_info *type = find_type(operands[2]);
     if (!type)
-        return locus_talk_usage("quantize", "type '%s', expected f32, f16, bf16, q8_0 or q4_0",
-                                operands[2]);
+        return locus_log_usage("quantize", "type '%s', expected f32, f16, bf16, q8_0 or q4_0",
+                               operands[2]);
     const struct locus_output_request request = {"OUT", operands[1], .binary = true};
     bool taken;
     int status = locus_outputs_stdout("quantize", &request, 1, &taken);
@@ -53,11 +53,11 @@ static int run(void *values, int n_operands, char **operands)
     locus_interrupt_watch();
     if (locus_quantize(&job, operands[0], operands[1], &error)) return locus_output_failed(&error);
     if (job.n_fallbacks && !options->common.quiet)
-        locus_talk_note("note: %d matrices have rows that are no multiple of 32: written as f16",
-                        job.n_fallbacks);
+        locus_log_note("note: %d matrices have rows that are no multiple of 32: written as f16",
+                       job.n_fallbacks);
     if (!options->common.quiet)
-        locus_talk_note("%s: %.1f MB of tensors, from %.1f MB", operands[1],
-                        (double)job.bytes_after / 1e6, (double)job.bytes_before / 1e6);
+        locus_log_note("%s: %.1f MB of tensors, from %.1f MB", operands[1],
+                       (double)job.bytes_after / 1e6, (double)job.bytes_before / 1e6);
     return LOCUS_EXIT_DONE;
 }
 

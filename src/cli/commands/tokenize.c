@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
+#include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
 #include "cli/kit/prompt.h"
-#include "cli/kit/talk.h"
 #include "tokenizer/tokenizer.h"
 
 struct tokenize_options {
@@ -39,7 +39,7 @@ static int open_source(struct source *source, const struct locus_common *common)
                               common->quiet);
         return -1;
     }
-    return locus_talk_error("%s", error.message);
+    return locus_log_error("%s", error.message);
 }
 
 static void close_source(struct source *source)
@@ -96,7 +96,7 @@ static int encode(const struct tokenize_options *options, const struct locus_buf
     locus_error error;
     if (status < 0 && locus_encode(source.tokenizer, text->bytes ? text->bytes : "", text->length,
                                    options->special ? LOCUS_TEXT_SPECIAL : 0u, &tokens, &n, &error))
-        status = locus_talk_error("%s", error.message);
+        status = locus_log_error("%s", error.message);
     if (status < 0) status = print_tokens(options, &source, tokens, n);
     free(tokens);
     close_source(&source);
@@ -110,8 +110,7 @@ static int read_id(const char *text, struct locus_buffer *ids)
     int32_t id;
     int number;
     if (!locus_number_int(text, 0, INT_MAX, &number))
-        return locus_talk_usage("tokenize", "--decode: found '%s', expected a token's number",
-                                text);
+        return locus_log_usage("tokenize", "--decode: found '%s', expected a token's number", text);
     id = number;
     locus_buffer_append(ids, &id, sizeof id);
     return -1;
@@ -122,9 +121,9 @@ static int read_ids(struct locus_buffer *text, struct locus_buffer *ids)
 {
     static const char between[] = " \t\r\n,";
     locus_buffer_append(text, "", 1);
-    if (text->failed) return locus_talk_error("out of memory for the tokens");
+    if (text->failed) return locus_log_error("out of memory for the tokens");
     if (strlen(text->bytes) + 1 != text->length)
-        return locus_talk_usage("tokenize", "--decode: found a NUL byte among the tokens' numbers");
+        return locus_log_usage("tokenize", "--decode: found a NUL byte among the tokens' numbers");
     int status = -1;
     char *rest = text->bytes;
     for (char *id; status < 0 && (id = strtok_r(rest, between, &rest));)
@@ -142,8 +141,8 @@ static int print_text(const struct tokenize_options *options, const struct sourc
         memcpy(&token, ids->bytes + at, sizeof token);
         if (token >= n_tokens) {
             locus_buffer_free(&out);
-            return locus_talk_error("--decode: token %d, expected 0 to %d", (int)token,
-                                    n_tokens - 1);
+            return locus_log_error("--decode: token %d, expected 0 to %d", (int)token,
+                                   n_tokens - 1);
         }
         size_t n_bytes;
         const char *piece = locus_token_piece(source->tokenizer, previous, token,
@@ -162,7 +161,7 @@ static int decode(const struct tokenize_options *options, struct locus_buffer *t
     for (int i = 0; i < n_operands && status < 0; i++)
         status = read_id(operands[i], &ids);
     if (status < 0 && n_operands == 0) status = read_ids(text, &ids);
-    if (status < 0 && ids.failed) status = locus_talk_error("out of memory for the tokens");
+    if (status < 0 && ids.failed) status = locus_log_error("out of memory for the tokens");
     if (status < 0) status = open_source(&source, &options->common);
     if (status < 0) status = print_text(options, &source, &ids);
     close_source(&source);
@@ -175,16 +174,16 @@ static int decode(const struct tokenize_options *options, struct locus_buffer *t
 static int check_options(const struct tokenize_options *options, int n_operands, char **operands)
 {
     if (options->ids && options->pieces)
-        return locus_talk_usage("tokenize", "--ids or --pieces, not both");
+        return locus_log_usage("tokenize", "--ids or --pieces, not both");
     if (options->decode && (options->ids || options->pieces))
-        return locus_talk_usage("tokenize", "--decode prints text: it takes no --ids or --pieces");
+        return locus_log_usage("tokenize", "--decode prints text: it takes no --ids or --pieces");
     if (options->decode && options->prompt)
-        return locus_talk_usage("tokenize", "--decode takes tokens' numbers, not -p TEXT");
+        return locus_log_usage("tokenize", "--decode takes tokens' numbers, not -p TEXT");
     if (!options->decode && n_operands > 0)
-        return locus_talk_usage("tokenize", "'%s' belongs to no option: text comes with -p TEXT",
-                                operands[0]);
+        return locus_log_usage("tokenize", "'%s' belongs to no option: text comes with -p TEXT",
+                               operands[0]);
     if (n_operands > 0 && options->file)
-        return locus_talk_usage("tokenize", "tokens come as operands or from -f, not from both");
+        return locus_log_usage("tokenize", "tokens come as operands or from -f, not from both");
     return -1;
 }
 

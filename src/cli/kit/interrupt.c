@@ -3,7 +3,7 @@
 
 #include <signal.h>
 
-#include "cli/kit/talk.h"
+#include "cli/kit/log.h"
 
 static volatile sig_atomic_t interrupted; /* a signal handler can reach nothing but a global */
 

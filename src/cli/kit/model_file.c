@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/kit/talk.h"
+#include "cli/kit/log.h"
 
 /* The folder that holds the program; false where the system can't tell. */
 static bool program_folder(char folder[PATH_MAX])
@@ -37,23 +37,23 @@ char *locus_model_file(const struct locus_common *common, int *status)
     const char *named = common->model ? common->model : getenv("LOCUS_MODEL");
     if (named && (*named || common->model)) {
         char *copy = strdup(named);
-        if (!copy) *status = locus_talk_error("out of memory for the model's path");
+        if (!copy) *status = locus_log_error("out of memory for the model's path");
         return copy;
     }
     char folder[PATH_MAX];
     if (!program_folder(folder)) {
-        *status = locus_talk_error("no model: give one with -m FILE or $LOCUS_MODEL");
+        *status = locus_log_error("no model: give one with -m FILE or $LOCUS_MODEL");
         return NULL;
     }
     /* Beside the folder of the program: of a build first, of an installation next. */
     char *built = join(folder, "models/tales.gguf");
     char *installed = join(folder, "share/locus/models/tales.gguf");
     if (!built || !installed)
-        *status = locus_talk_error("out of memory for the model's path");
+        *status = locus_log_error("out of memory for the model's path");
     else if (access(built, F_OK) != 0 && access(installed, F_OK) != 0)
-        *status = locus_talk_error("no model: neither %s nor %s is there; give one with -m FILE or "
-                                   "$LOCUS_MODEL",
-                                   built, installed);
+        *status = locus_log_error("no model: neither %s nor %s is there; give one with -m FILE or "
+                                  "$LOCUS_MODEL",
+                                  built, installed);
     else {
         bool first = access(built, F_OK) == 0;
         free(first ? installed : built);
@@ -66,5 +66,5 @@ char *locus_model_file(const struct locus_common *common, int *status)
 
 void locus_model_file_note(const char *path, const char *assumed, bool quiet)
 {
-    if (assumed && !quiet) locus_talk_note("note: %s: %s", path, assumed);
+    if (assumed && !quiet) locus_log_note("note: %s: %s", path, assumed);
 }

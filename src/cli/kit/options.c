@@ -10,8 +10,8 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
+#include "cli/kit/log.h"
 #include "cli/kit/names.h"
-#include "cli/kit/talk.h"
 
 #define FIELD(member) offsetof(struct locus_common, member)
 
@@ -158,12 +158,12 @@ static int refuse_number(const char *command, const struct locus_option *option,
     const char *kind = option->type == LOCUS_OPTION_INT ? "a whole number" : "a number";
     spell(option, name);
     if (option->type == LOCUS_OPTION_SEED)
-        return locus_talk_usage(command, "%s: found '%s', expected a whole number of 64 bits", name,
-                                text);
+        return locus_log_usage(command, "%s: found '%s', expected a whole number of 64 bits", name,
+                               text);
     if (option->max >= INT_MAX && option->min <= INT_MIN)
-        return locus_talk_usage(command, "%s: found '%s', expected %s", name, text, kind);
-    return locus_talk_usage(command, "%s: found '%s', expected %s from %.10g to %.10g", name, text,
-                            kind, option->min, option->max);
+        return locus_log_usage(command, "%s: found '%s', expected %s", name, text, kind);
+    return locus_log_usage(command, "%s: found '%s', expected %s from %.10g to %.10g", name, text,
+                           kind, option->min, option->max);
 }
 
 static int refuse_choice(const char *command, const struct locus_option *option, const char *text)
@@ -177,7 +177,7 @@ static int refuse_choice(const char *command, const struct locus_option *option,
             known[n++] = *c;
     }
     known[n] = '\0';
-    return locus_talk_usage(command, "%s: found '%s', known: %s", spell(option, name), text, known);
+    return locus_log_usage(command, "%s: found '%s', known: %s", spell(option, name), text, known);
 }
 
 static bool append_text(struct locus_texts *texts, const char *text)
@@ -206,8 +206,8 @@ static int set_value(const char *command, const struct locus_option *option, con
     void *place = (char *)values + option->offset;
     if (option->argument && strncmp(option->argument, "FILE", 4) == 0 && !*text) {
         char name[64];
-        return locus_talk_usage(command, "%s: found '', expected %s", spell(option, name),
-                                option->argument);
+        return locus_log_usage(command, "%s: found '', expected %s", spell(option, name),
+                               option->argument);
     }
     switch (option->type) {
     case LOCUS_OPTION_FLAG:
@@ -218,10 +218,10 @@ static int set_value(const char *command, const struct locus_option *option, con
         break;
     case LOCUS_OPTION_TEXTS:
         if (append_text((struct locus_texts *)place, text)) break;
-        return locus_talk_error("out of memory for the options");
+        return locus_log_error("out of memory for the options");
     case LOCUS_OPTION_ORDERED:
         if (append_ordered((struct locus_ordered *)place, option->letter, text)) break;
-        return locus_talk_error("out of memory for the options");
+        return locus_log_error("out of memory for the options");
     case LOCUS_OPTION_CHOICE:
         if (locus_choice_find(option->choices, text, strlen(text)) < 0)
             return refuse_choice(command, option, text);
@@ -261,14 +261,14 @@ static int refuse_long(const struct parser *parser, const char *text)
     }
     int status;
     if (n_matches > 1)
-        status = locus_talk_usage(command, "option '--%s' may mean %s", name, matches.bytes);
+        status = locus_log_usage(command, "option '--%s' may mean %s", name, matches.bytes);
     else if (n_matches == 1)
-        status = locus_talk_usage(command, "%s takes no value, found '%s'", matches.bytes, text);
+        status = locus_log_usage(command, "%s takes no value, found '%s'", matches.bytes, text);
     else if (nearest.best)
-        status = locus_talk_usage(command, "unknown option '--%s'; did you mean '--%s'?", name,
-                                  nearest.best);
+        status = locus_log_usage(command, "unknown option '--%s'; did you mean '--%s'?", name,
+                                 nearest.best);
     else
-        status = locus_talk_usage(command, "unknown option '--%s'", name);
+        status = locus_log_usage(command, "unknown option '--%s'", name);
     locus_buffer_free(&matches);
     return status;
 }
@@ -277,8 +277,8 @@ static int refuse_long(const struct parser *parser, const char *text)
 static int refuse_letter(const char *command, int letter)
 {
     const bool digit = letter >= '0' && letter <= '9';
-    return locus_talk_usage(command, "unknown option '-%c'%s", letter,
-                            digit ? "; expected an option, or a number from 0 on" : "");
+    return locus_log_usage(command, "unknown option '-%c'%s", letter,
+                           digit ? "; expected an option, or a number from 0 on" : "");
 }
 
 static int set_fallbacks(const struct parser *parser, void *values)
@@ -311,8 +311,8 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
         } else if (value == ':') {
             char name[64];
             option = find_value(&parser, optopt);
-            status = locus_talk_usage(command->name, "%s wants a value: %s", spell(option, name),
-                                      option->argument);
+            status = locus_log_usage(command->name, "%s wants a value: %s", spell(option, name),
+                                     option->argument);
         } else if (optind > at && strncmp(argv[optind - 1], "--", 2) == 0) {
             status = refuse_long(&parser, argv[optind - 1]);
         } else
@@ -320,7 +320,7 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
     }
     *first_operand = optind;
     if (status < 0 && optind < argc && !command->takes_operands)
-        status = locus_talk_usage(command->name, "'%s' belongs to no option", argv[optind]);
+        status = locus_log_usage(command->name, "'%s' belongs to no option", argv[optind]);
     return status;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "cli/kit/interrupt.h"
-#include "cli/kit/talk.h"
+#include "cli/kit/log.h"
 
 /* 0, or the errno of what failed. */
 static int read_all(int descriptor, struct locus_buffer *prompt)
@@ -29,10 +29,10 @@ int locus_prompt_read(const char *command, const char *text, const char *file,
                       struct locus_buffer *prompt)
 {
     if (text && file)
-        return locus_talk_usage(command, "the prompt comes from -p or from -f, not from both");
+        return locus_log_usage(command, "the prompt comes from -p or from -f, not from both");
     if (text) {
         locus_buffer_append(prompt, text, strlen(text));
-        return prompt->failed ? locus_talk_error("out of memory for the prompt") : -1;
+        return prompt->failed ? locus_log_error("out of memory for the prompt") : -1;
     }
     bool asked = file != NULL;
     if (!asked && isatty(STDIN_FILENO)) return -1;
@@ -43,7 +43,7 @@ int locus_prompt_read(const char *command, const char *text, const char *file,
     if (failure == EINTR) return LOCUS_EXIT_INTERRUPTED;
     /* A program started without a standard input has no prompt there. */
     if (failure == 0 || (!asked && failure == EBADF)) return -1;
-    return locus_talk_error("can't read the text from %s: %s",
-                            from_stdin ? "standard input" : locus_file_shown(file),
-                            strerror(failure));
+    return locus_log_error("can't read the text from %s: %s",
+                           from_stdin ? "standard input" : locus_file_shown(file),
+                           strerror(failure));
 }

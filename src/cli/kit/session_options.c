@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/threads.h"
-#include "cli/kit/talk.h"
+#include "cli/kit/log.h"
 #include "forward/session.h"
 #include "position/layers.h"
 
@@ -33,7 +33,7 @@ int locus_check_position(const char *command, const char *spec)
     struct locus_position_spec resolved;
     locus_error error;
     if (!spec || locus_resolve_without_model(&resolved, spec, &error)) return -1;
-    return locus_talk_refusal(command, &error);
+    return locus_log_refusal(command, &error);
 }
 
 int locus_check_attention(const char *command, const char *spec)
@@ -41,7 +41,7 @@ int locus_check_attention(const char *command, const char *spec)
     struct locus_policy policy;
     locus_error error;
     if (locus_policy_parse(&policy, spec, &error) == LOCUS_OK) return -1;
-    return locus_talk_refusal(command, &error);
+    return locus_log_refusal(command, &error);
 }
 
 static const char *const cache_types[] = {
@@ -96,34 +96,34 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
 {
     int usual = locus_threads_default();
     if (common->n_threads > usual)
-        locus_talk_note("warning: %d threads where %d can run at once: often many times slower "
-                        "than -t %d",
-                        common->n_threads, usual, usual);
+        locus_log_note("warning: %d threads where %d can run at once: often many times slower "
+                       "than -t %d",
+                       common->n_threads, usual, usual);
     if (common->quiet) return;
     if (common->verbose) {
-        locus_talk_note("model %s: %s, %s, %lld parameters", model_path, info->family,
-                        info->weight_type, (long long)info->n_parameters);
-        locus_talk_note("position %s, attention %s, context %d, %d threads, kernels %s, cache %s",
-                        locus_session_position(session), locus_session_attention(session),
-                        locus_session_capacity(session), locus_session_n_threads(session),
-                        locus_session_kernels(session),
-                        locus_cache_type_name(locus_session_cache_type(session)));
+        locus_log_note("model %s: %s, %s, %lld parameters", model_path, info->family,
+                       info->weight_type, (long long)info->n_parameters);
+        locus_log_note("position %s, attention %s, context %d, %d threads, kernels %s, cache %s",
+                       locus_session_position(session), locus_session_attention(session),
+                       locus_session_capacity(session), locus_session_n_threads(session),
+                       locus_session_kernels(session),
+                       locus_cache_type_name(locus_session_cache_type(session)));
     }
     if (common->position)
-        locus_talk_note("note: position %s; the model was trained with %s",
-                        locus_session_position(session), info->position);
+        locus_log_note("note: position %s; the model was trained with %s",
+                       locus_session_position(session), info->position);
     const double reach = locus_positions_reach(&session->positions);
     if (reach > 0)
-        locus_talk_note("note: position %s reaches about %.0f positions, an estimate",
-                        locus_session_position(session), reach);
+        locus_log_note("note: position %s reaches about %.0f positions, an estimate",
+                       locus_session_position(session), reach);
     if (locus_session_reach(session) > 0)
-        locus_talk_note("note: attention %s reaches %d positions, the model was trained to %d",
-                        locus_session_attention(session), locus_session_reach(session),
-                        info->trained_length);
+        locus_log_note("note: attention %s reaches %d positions, the model was trained to %d",
+                       locus_session_attention(session), locus_session_reach(session),
+                       info->trained_length);
 }
 
-int locus_talk_refusal(const char *command, const locus_error *error)
+int locus_log_refusal(const char *command, const locus_error *error)
 {
-    return error->status == LOCUS_ERROR_ARGUMENT ? locus_talk_usage(command, "%s", error->message)
-                                                 : locus_talk_error("%s", error->message);
+    return error->status == LOCUS_ERROR_ARGUMENT ? locus_log_usage(command, "%s", error->message)
+                                                 : locus_log_error("%s", error->message);
 }

@@ -36,6 +36,6 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
 const char *locus_cache_type_name(enum locus_cache_type type); /* "f32", ... */
 
 /* Says what failed; returns the exit status: LOCUS_ERROR_ARGUMENT is wrong usage of `command`. */
-int locus_talk_refusal(const char *command, const locus_error *error);
+int locus_log_refusal(const char *command, const locus_error *error);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "cli/kit/talk.h"
+#include "cli/kit/log.h"
 #include "locus.h"
 
 /* What a held byte is part of. */
@@ -16,7 +16,7 @@ enum { SHOWN, HIDDEN, HIDDEN_ON /* not the first of its piece */ };
 static bool fail(struct locus_stream *stream, int *status)
 {
     stream->failed = true;
-    *status = locus_talk_error("out of memory for the text");
+    *status = locus_log_error("out of memory for the text");
     return false;
 }
 

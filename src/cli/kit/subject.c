@@ -11,10 +11,10 @@
 #include "base/number.h"
 #include "base/output.h"
 #include "base/sha256.h"
+#include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
 #include "cli/kit/prompt.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/talk.h"
 #include "tokenizer/tokenizer.h"
 
 static const char *last_part(const char *path)
@@ -33,10 +33,10 @@ int locus_subject_open(struct locus_subject *subject, const struct locus_common 
     if (!subject->path) return status;
     subject->name = last_part(subject->path);
     subject->model = locus_model_open(subject->path, &error);
-    if (!subject->model) return locus_talk_error("%s", error.message);
+    if (!subject->model) return locus_log_error("%s", error.message);
     subject->info = locus_model_info_get(subject->model);
     subject->tokenizer = locus_tokenizer_create(subject->model, &error);
-    if (!subject->tokenizer) return locus_talk_error("%s", error.message);
+    if (!subject->tokenizer) return locus_log_error("%s", error.message);
     locus_model_file_note(subject->path, locus_tokenizer_assumed(subject->tokenizer),
                           common->quiet);
     return -1;
@@ -47,7 +47,7 @@ int locus_subject_hash(struct locus_subject *subject)
     struct locus_mapped_file file;
     uint8_t digest[32];
     locus_error error;
-    if (locus_file_map(&file, subject->path, &error)) return locus_talk_error("%s", error.message);
+    if (locus_file_map(&file, subject->path, &error)) return locus_log_error("%s", error.message);
     locus_sha256(file.bytes, file.size, digest);
     locus_file_unmap(&file);
     snprintf(subject->sha, sizeof subject->sha, "%02x%02x%02x%02x", digest[0], digest[1], digest[2],
@@ -69,7 +69,7 @@ static int read_text(struct locus_text_list *list, const char *command, const ch
 {
     size_t n_bytes = ((size_t)list->n_items + 1) * sizeof *list->items;
     struct locus_text *items = realloc(list->items, n_bytes);
-    if (!items) return locus_talk_error("out of memory for the texts");
+    if (!items) return locus_log_error("out of memory for the texts");
     list->items = items;
     struct locus_text *text = &items[list->n_items++];
     *text = (struct locus_text){.name = last_part(path), .path = path};
@@ -85,7 +85,7 @@ int locus_text_list_read(struct locus_text_list *list, const char *command,
     for (int i = 0; i < n_operands && status < 0; i++)
         status = read_text(list, command, operands[i]);
     if (status < 0 && list->n_items == 0)
-        return locus_talk_usage(command, "no text: give one with -f FILE");
+        return locus_log_usage(command, "no text: give one with -f FILE");
     return status;
 }
 
@@ -130,8 +130,8 @@ int locus_begin_option(struct locus_begin *begin, const char *command, const cha
     if (!locus_begin_resolve(begin, asked, protocol, subject->model, subject->tokenizer, &error))
         return -1;
     if (asked == LOCUS_BEGIN_FIRST && protocol == LOCUS_HALF)
-        return locus_talk_usage(command, "--begin: %s", error.message);
-    return locus_talk_error("%s: --begin: %s", subject->path, error.message);
+        return locus_log_usage(command, "--begin: %s", error.message);
+    return locus_log_error("%s: --begin: %s", subject->path, error.message);
 }
 
 int locus_text_encode(struct locus_corpus *corpus, const struct locus_subject *subject,
@@ -141,11 +141,11 @@ int locus_text_encode(struct locus_corpus *corpus, const struct locus_subject *s
     locus_error error;
     if (locus_corpus_encode(corpus, subject->model, subject->tokenizer, text->bytes.bytes,
                             text->bytes.length, reading, &error))
-        return locus_talk_error("%s: %s", text->path, error.message);
+        return locus_log_error("%s: %s", text->path, error.message);
     if (corpus->n_marks > 0 && !quiet)
-        locus_talk_note("note: %s: %d end-of-text marks are read as plain text; --documents cuts "
-                        "at them",
-                        text->name, corpus->n_marks);
+        locus_log_note("note: %s: %d end-of-text marks are read as plain text; --documents cuts "
+                       "at them",
+                       text->name, corpus->n_marks);
     return -1;
 }
 
@@ -209,19 +209,19 @@ int locus_plan_option(struct locus_plan *plan, const char *command, const char *
     const char *name = locus_protocol_name(plan->protocol);
     plan->stride = stride;
     if (plan->protocol == LOCUS_SLIDING)
-        return first ? locus_talk_usage(command, "--first takes one window a document, and sliding "
-                                                 "needs several: expected --protocol windows or "
-                                                 "half")
+        return first ? locus_log_usage(command, "--first takes one window a document, and sliding "
+                                                "needs several: expected --protocol windows or "
+                                                "half")
                      : -1;
     return stride
-               ? locus_talk_usage(command, "--stride belongs to --protocol sliding, found %s", name)
+               ? locus_log_usage(command, "--stride belongs to --protocol sliding, found %s", name)
                : -1;
 }
 
 int locus_plan_refuse(const struct locus_plan *plan, const char *command)
 {
     locus_error error;
-    return locus_plan_check(plan, &error) ? locus_talk_usage(command, "%s", error.message) : -1;
+    return locus_plan_check(plan, &error) ? locus_log_usage(command, "%s", error.message) : -1;
 }
 
 /* Where neither file is there yet, their folders and names tell. */
@@ -248,8 +248,8 @@ int locus_output_apart(const char *command, const char *output, const char *othe
     bool same = has_one && has_two && S_ISREG(one.st_mode) && one.st_dev == two.st_dev &&
                 one.st_ino == two.st_ino;
     if (!has_one && !has_two) same = same_place(output, other);
-    return same ? locus_talk_usage(command, "%s would be written over %s: expected two files",
-                                   output, other)
+    return same ? locus_log_usage(command, "%s would be written over %s: expected two files",
+                                  output, other)
                 : -1;
 }
 
@@ -271,7 +271,7 @@ int locus_outputs_check(const char *const *paths, int n_paths)
     for (int i = 0; i < n_paths; i++) {
         locus_error error;
         if (paths[i] && locus_output_check(paths[i], &error))
-            return locus_talk_error("%s", error.message);
+            return locus_log_error("%s", error.message);
     }
     return -1;
 }

@@ -1,5 +1,5 @@
-/* What the program says: see talk.h. */
-#include "cli/kit/talk.h"
+/* What the program says: see log.h. */
+#include "cli/kit/log.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static void say(const char *prefix, const char *format, va_list args)
     within_line = false;
 }
 
-int locus_talk_error(const char *format, ...)
+int locus_log_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -43,7 +43,7 @@ int locus_talk_error(const char *format, ...)
     return LOCUS_EXIT_FAILED;
 }
 
-int locus_talk_usage(const char *command, const char *format, ...)
+int locus_log_usage(const char *command, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -53,7 +53,7 @@ int locus_talk_usage(const char *command, const char *format, ...)
     return LOCUS_EXIT_USAGE;
 }
 
-void locus_talk_note(const char *format, ...)
+void locus_log_note(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -70,7 +70,7 @@ bool locus_stdout_write(const void *bytes, size_t n_bytes, int *status)
         if (n < 0) {
             *status = errno == EPIPE
                           ? LOCUS_EXIT_DONE
-                          : locus_talk_error("can't write to standard output: %s", strerror(errno));
+                          : locus_log_error("can't write to standard output: %s", strerror(errno));
             return false;
         }
         next += n;
@@ -89,7 +89,7 @@ int locus_stdout_finish(struct locus_buffer *buffer)
 {
     int status = LOCUS_EXIT_DONE;
     if (buffer->failed)
-        status = locus_talk_error("out of memory for the output");
+        status = locus_log_error("out of memory for the output");
     else
         locus_stdout_write(buffer->bytes, buffer->length, &status);
     locus_buffer_free(buffer);

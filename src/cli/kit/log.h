@@ -1,6 +1,6 @@
-/* What the program says: results on stdout, talk on stderr, and the exit status. */
-#ifndef LOCUS_CLI_TALK_H
-#define LOCUS_CLI_TALK_H
+/* What the program says: results on stdout, messages on stderr, and the exit status. */
+#ifndef LOCUS_CLI_LOG_H
+#define LOCUS_CLI_LOG_H
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -15,15 +15,15 @@ enum {
 /* One line "locus: error: ..." on stderr; returns LOCUS_EXIT_FAILED. What a terminal may not
  * be shown becomes '?' (base/text.h). On a
  * terminal that has the unfinished line of a text on it, the line is one of its own. */
-int locus_talk_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int locus_log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same for wrong usage, with a line saying where to find help on `command` (NULL: on the whole
  * program); returns LOCUS_EXIT_USAGE. */
-int locus_talk_usage(const char *command, const char *format, ...)
+int locus_log_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* One line "locus: ..." on stderr. Callers ask --quiet first. */
-void locus_talk_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void locus_log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Writes all bytes to stdout at once, past any buffer. Where that fails, returns false with the
  * exit status to end with in *status: a broken pipe ends quietly, anything else has been said. */
