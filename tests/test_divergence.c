@@ -19,12 +19,12 @@ struct fixture {
 
 static struct fixture fixture_open(void)
 {
-    const struct locus_reading reading = {false, {LOCUS_BEGIN_NONE, -1}};
+    const struct locus_corpus_options options = {false, {LOCUS_BEGIN_NONE, -1}};
     locus_error error;
     struct fixture fixture = {.opened = testing_open(testing_golden("perplexity.gguf"))};
     char *text = testing_read(testing_golden("perplexity.txt"), NULL);
     ck_assert_int_eq(locus_corpus_encode(&fixture.corpus, fixture.opened.model,
-                                         fixture.opened.tokenizer, text, strlen(text), &reading,
+                                         fixture.opened.tokenizer, text, strlen(text), &options,
                                          &error),
                      LOCUS_OK);
     free(text);

@@ -193,11 +193,11 @@ START_TEST(only_bracketed_ends_of_text_are_marks)
     locus_writer_u32(variant_writer(variant), "tokenizer.ggml.eos_token_id", '.');
     struct testing_model opened = testing_open(variant_finish(variant));
     struct locus_corpus corpus = {0};
-    const struct locus_reading reading = {.documents = true,
-                                          .begin = {LOCUS_BEGIN_NONE, .token = -1}};
+    const struct locus_corpus_options options = {.documents = true,
+                                                 .begin = {LOCUS_BEGIN_NONE, .token = -1}};
     locus_error error;
     ck_assert_msg(locus_corpus_encode(&corpus, opened.model, opened.tokenizer, text, strlen(text),
-                                      &reading, &error) == LOCUS_OK,
+                                      &options, &error) == LOCUS_OK,
                   "%s", error.message);
     ck_assert_int_eq(corpus.n_documents, 2);
     locus_corpus_free(&corpus);

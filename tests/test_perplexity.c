@@ -20,10 +20,10 @@ static const struct locus_begin nowhere = {LOCUS_BEGIN_NONE, -1};
 static enum locus_status encode(const struct testing_model *fixture, const char *text,
                                 bool documents, struct locus_corpus *corpus, locus_error *error)
 {
-    const struct locus_reading reading = {documents, nowhere};
+    const struct locus_corpus_options options = {documents, nowhere};
     *corpus = (struct locus_corpus){0};
     return locus_corpus_encode(corpus, fixture->model, fixture->tokenizer, text, strlen(text),
-                               &reading, error);
+                               &options, error);
 }
 
 /* ---- PyTorch ------------------------------------------------------------------------------ */
@@ -59,15 +59,15 @@ static void check_line(const struct testing_model *fixture, const char *text,
     locus_error error;
     bool whole;
     struct locus_plan plan = {LOCUS_WINDOWS, golden->length, golden->stride, golden->first == 1};
-    struct locus_reading reading = {false, {LOCUS_BEGIN_NONE, -1}};
+    struct locus_corpus_options options = {false, {LOCUS_BEGIN_NONE, -1}};
     while (strcmp(golden->protocol, locus_protocol_name(plan.protocol)) != 0)
         plan.protocol++;
-    while (strcmp(golden->begin, locus_begin_name(reading.begin.rule)) != 0)
-        reading.begin.rule++;
-    if (reading.begin.rule != LOCUS_BEGIN_NONE) reading.begin.token = END_OF_TEXT;
+    while (strcmp(golden->begin, locus_begin_name(options.begin.rule)) != 0)
+        options.begin.rule++;
+    if (options.begin.rule != LOCUS_BEGIN_NONE) options.begin.token = END_OF_TEXT;
     corpus = (struct locus_corpus){0};
     ck_assert_int_eq(locus_corpus_encode(&corpus, fixture->model, fixture->tokenizer, text,
-                                         strlen(text), &reading, &error),
+                                         strlen(text), &options, &error),
                      LOCUS_OK);
     ck_assert_int_eq(locus_corpus_predictions(&corpus, &plan), golden->n_tokens);
     const locus_session_params params = {
@@ -249,13 +249,13 @@ END_TEST
 START_TEST(documents_begin_and_end_as_the_tokenizer_wants)
 {
     struct testing_model fixture = open_variant(true, true, true);
-    const struct locus_reading reading = {true, {LOCUS_BEGIN_FIRST, END_OF_TEXT}};
+    const struct locus_corpus_options options = {true, {LOCUS_BEGIN_FIRST, END_OF_TEXT}};
     const int32_t expected[] = {END_OF_TEXT, 'o', 'n', 'e', END_OF_TEXT,
                                 END_OF_TEXT, 't', 'w', 'o', END_OF_TEXT};
     struct locus_corpus corpus = {0};
     const char *text = "one<|endoftext|>two";
     ck_assert_int_eq(locus_corpus_encode(&corpus, fixture.model, fixture.tokenizer, text,
-                                         strlen(text), &reading, NULL),
+                                         strlen(text), &options, NULL),
                      LOCUS_OK);
     ck_assert_int_eq(corpus.n_documents, 2);
     ck_assert_int_eq(corpus.n_tokens, 10);

@@ -217,15 +217,15 @@ static enum locus_status measure_tokens(struct locus_corpus *corpus,
 
 enum locus_status locus_corpus_encode(struct locus_corpus *corpus, const locus_model *model,
                                       const locus_tokenizer *tokenizer, const char *text,
-                                      size_t n_bytes, const struct locus_reading *reading,
+                                      size_t n_bytes, const struct locus_corpus_options *options,
                                       locus_error *error)
 {
-    const bool documents = corpus->cut = reading->documents;
+    const bool documents = corpus->cut = options->documents;
     struct span whole = {text ? text : "", n_bytes};
     struct cutter cutter = {.rest = whole,
                             .marks = {{"<|endoftext|>", 13}, end_mark(model, tokenizer)}};
     enum locus_status status = LOCUS_OK;
-    corpus->begin = reading->begin;
+    corpus->begin = options->begin;
     int n_marks = count_marks(&cutter);
     cutter.by_marks = n_marks > 0;
     if (!documents) corpus->n_marks = n_marks;

@@ -41,8 +41,8 @@ struct locus_corpus {
     int n_marks;                      /* end-of-text marks that were read as plain text */
 };
 
-/* How a text is read. */
-struct locus_reading {
+/* How a text becomes a corpus. */
+struct locus_corpus_options {
     bool documents;
     struct locus_begin begin; /* resolved */
 };
@@ -54,7 +54,7 @@ struct locus_reading {
  * nothing can be predicted. Zero-initialise; release in any case. */
 enum locus_status locus_corpus_encode(struct locus_corpus *corpus, const locus_model *model,
                                       const locus_tokenizer *tokenizer, const char *text,
-                                      size_t n_bytes, const struct locus_reading *reading,
+                                      size_t n_bytes, const struct locus_corpus_options *options,
                                       locus_error *error);
 /* Tokens of the longest document in these corpora. */
 int locus_corpora_longest(const struct locus_corpus *corpora, int n_corpora);

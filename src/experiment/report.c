@@ -9,6 +9,7 @@
 
 #include "base/number.h"
 #include "base/text.h"
+#include "forward/cache.h"
 
 enum kind { TEXT, NUMBER };
 
@@ -96,6 +97,55 @@ bool locus_row_set_summary(struct locus_row *row, const struct locus_summary *su
     set &= locus_row_set_real(row, LOCUS_COLUMN_STANDARD_ERROR, locus_summary_error(summary));
     return set & locus_row_set_real(row, LOCUS_COLUMN_BITS_PER_BYTE,
                                     locus_summary_bits_per_byte(summary));
+}
+
+bool locus_row_set_session(struct locus_row *row, const char *task,
+                           const struct locus_opened_model *model, const locus_session *session)
+{
+    const struct {
+        enum locus_column column;
+        const char *text;
+    } cells[] = {
+        {LOCUS_COLUMN_TASK, task},
+        {LOCUS_COLUMN_MODEL, model->name},
+        {LOCUS_COLUMN_MODEL_SHA, model->sha},
+        {LOCUS_COLUMN_WEIGHT_TYPE, model->info.weight_type},
+        {LOCUS_COLUMN_POSITION, locus_session_position(session)},
+        {LOCUS_COLUMN_ATTENTION, locus_session_attention(session)},
+        {LOCUS_COLUMN_CACHE_TYPE, locus_cache_type_name(locus_session_cache_type(session))},
+        {LOCUS_COLUMN_KERNELS, locus_session_kernels(session)},
+        {LOCUS_COLUMN_VERSION, LOCUS_VERSION},
+    };
+    bool set = true;
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
+        set &= locus_row_set_text(row, cells[i].column, cells[i].text);
+    set &= locus_row_set_int(row, LOCUS_COLUMN_TRAINED_LENGTH, model->info.trained_length);
+    return set & locus_row_set_int(row, LOCUS_COLUMN_THREADS, locus_session_n_threads(session));
+}
+
+bool locus_row_set_begin(struct locus_row *row, enum locus_begin_rule rule)
+{
+    static const char *const places[] = {[LOCUS_BEGIN_AUTO] = "none",
+                                         [LOCUS_BEGIN_NONE] = "none",
+                                         [LOCUS_BEGIN_FIRST] = "before",
+                                         [LOCUS_BEGIN_EVERY] = "over"};
+    bool set = locus_row_set_text(row, LOCUS_COLUMN_BEGIN_OF_TEXT, places[rule]);
+    return set & locus_row_set_text(row, LOCUS_COLUMN_BEGIN, locus_begin_name(rule));
+}
+
+bool locus_row_set_plan(struct locus_row *row, const char *text, const char *sha,
+                        const struct locus_plan *plan, const struct locus_corpus *corpus)
+{
+    bool set = locus_row_set_text(row, LOCUS_COLUMN_TEXT, text);
+    set &= locus_row_set_text(row, LOCUS_COLUMN_TEXT_SHA, sha);
+    set &= locus_row_set_int(row, LOCUS_COLUMN_LENGTH, plan->length);
+    set &= locus_row_set_text(row, LOCUS_COLUMN_PROTOCOL, locus_protocol_name(plan->protocol));
+    if (plan->protocol == LOCUS_SLIDING)
+        set &= locus_row_set_int(row, LOCUS_COLUMN_STRIDE, plan->stride);
+    set &= locus_row_set_int(row, LOCUS_COLUMN_LONGEST_WINDOW, locus_corpus_longest(corpus, plan));
+    set &= locus_row_set_text(row, LOCUS_COLUMN_DOCUMENTS, corpus->cut ? "each" : "whole");
+    set &= locus_row_set_text(row, LOCUS_COLUMN_WINDOWS, plan->first ? "first" : "all");
+    return set & locus_row_set_begin(row, corpus->begin.rule);
 }
 
 double locus_row_number(const struct locus_row *row, enum locus_column column)

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "experiment/inputs.h"
 #include "experiment/perplexity.h"
 
 enum locus_column {
@@ -58,6 +59,16 @@ bool locus_row_set_text(struct locus_row *row, enum locus_column column, const c
 bool locus_row_set_int(struct locus_row *row, enum locus_column column, int64_t value);
 bool locus_row_set_real(struct locus_row *row, enum locus_column column,
                         double value); /* NAN: empty */
+
+/* The cells that say what ran: task, model, weights, position, attention, cache, kernels, version,
+ * threads. */
+bool locus_row_set_session(struct locus_row *row, const char *task,
+                           const struct locus_opened_model *model, const locus_session *session);
+/* Those of a plan over a text of that name and hash, whose corpus says how it was read. */
+bool locus_row_set_plan(struct locus_row *row, const char *text, const char *sha,
+                        const struct locus_plan *plan, const struct locus_corpus *corpus);
+/* Where begin-of-text went: `begin_of_text` and `begin`. */
+bool locus_row_set_begin(struct locus_row *row, enum locus_begin_rule rule);
 
 /* tokens, nll, perplexity, standard_error and bits_per_byte. */
 bool locus_row_set_summary(struct locus_row *row, const struct locus_summary *summary);

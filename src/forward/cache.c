@@ -9,6 +9,15 @@
 
 enum { BLOCK_PANELS = LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL };
 
+const char *locus_cache_type_name(enum locus_cache_type type)
+{
+    static const char *const names[] = {[LOCUS_CACHE_AUTO] = "auto",
+                                        [LOCUS_CACHE_F32] = "f32",
+                                        [LOCUS_CACHE_F16] = "f16",
+                                        [LOCUS_CACHE_Q8_0] = "q8_0"};
+    return names[type];
+}
+
 /* Large pages behind all stores, unless the first token, which touches every store, would have much
  * memory for them that may never be used. */
 static void ask_for_large_pages(void *block, size_t n_bytes, size_t n_stores)

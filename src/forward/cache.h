@@ -34,6 +34,9 @@ struct locus_cache {
     _Atomic int64_t overflow; /* see locus_cache_overflow */
 };
 
+/* "auto", "f32", "f16", "q8_0". */
+const char *locus_cache_type_name(enum locus_cache_type type);
+
 /* Blocks that hold n slots, from a block's first on. */
 static inline int locus_cache_n_blocks(int n)
 {

@@ -61,8 +61,8 @@ static bool read_options(struct locus_extrapolate *run, int n_operands, char **o
     int status = locus_extrapolate_read_options(run);
     if (status < 0) status = check_streams(run);
     if (status < 0 && run->task < 0)
-        status = locus_text_list_read(&run->texts, "extrapolate", &run->options->files, n_operands,
-                                      operands);
+        status = locus_text_list_read(&run->texts, "extrapolate", &run->options->text.files,
+                                      n_operands, operands);
     else if (status < 0 && n_operands > 0)
         status = locus_log_usage("extrapolate", "'%s' belongs to no option", operands[0]);
     if (status >= 0) run->status = status;
@@ -207,7 +207,8 @@ static bool interrupted(struct locus_extrapolate *run)
 /* The work of a cell, as `advance` counts it. */
 static double cell_work(const struct locus_extrapolate *run, const struct locus_cell *cell)
 {
-    const struct locus_subject *subject = &run->subjects[run->contenders[cell->contender].subject];
+    const struct locus_opened_model *subject =
+        &run->subjects[run->contenders[cell->contender].subject];
     if (cell->state != LOCUS_CELL_PENDING || cell->past) return 0;
     if (cell->kind == LOCUS_CELL_TRIALS)
         return (double)run->options->n_trials *
@@ -353,7 +354,7 @@ static bool measure_trials(struct locus_extrapolate *run, struct locus_cell *cel
                            locus_session *session)
 {
     const struct locus_contender *contender = &run->contenders[cell->contender];
-    const struct locus_subject *subject = &run->subjects[contender->subject];
+    const struct locus_opened_model *subject = &run->subjects[contender->subject];
     const struct locus_watch watch = {.context = run, .stopped = stopped, .advance = advance};
     const struct locus_trials trials = {.task = (enum locus_task)run->task,
                                         .length = cell->length,
@@ -454,7 +455,7 @@ static void release(struct locus_extrapolate *run)
     for (int i = 0; i < run->n_subjects * run->texts.n_items && run->corpora; i++)
         locus_corpus_free(&run->corpora[i]);
     for (int i = 0; i < run->n_subjects; i++)
-        locus_subject_close(&run->subjects[i]);
+        locus_opened_model_close(&run->subjects[i]);
     for (int i = 0; i < run->n_contenders; i++)
         free(run->contenders[i].label);
     for (int i = 0; i < run->n_pictures; i++)
@@ -505,6 +506,7 @@ const struct locus_command locus_command_extrapolate = {
         "FILE-1.png, "
         "FILE-2.png and so on where there\nare several. A FILE that is - is standard output, which "
         "then carries that alone.",
+    .shared = locus_text_option_table,
     .options = locus_extrapolate_table,
     .values_size = sizeof(struct locus_extrapolate_options),
     .takes_operands = true,

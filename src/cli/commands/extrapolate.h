@@ -3,16 +3,17 @@
 #define LOCUS_CLI_EXTRAPOLATE_H
 
 #include "cli/kit/progress.h"
-#include "cli/kit/subject.h"
+#include "cli/kit/text_options.h"
+#include "experiment/report.h"
 #include "experiment/tasks.h"
 
 struct locus_extrapolate_options {
-    struct locus_common common;  /* first, as in every command */
+    struct locus_common common; /* first, as in every command */
+    struct locus_text_options text;
     struct locus_ordered models; /* -m and -P as they came */
-    struct locus_texts files;
-    const char *lengths, *protocol, *begin, *task, *csv, *json, *png;
-    int stride, n_trials; /* stride 0: not given */
-    bool by_position, documents, first, resume, force, trials_given;
+    const char *lengths, *task, *csv, *json, *png;
+    int n_trials;
+    bool by_position, resume, force, trials_given;
 };
 
 extern const struct locus_option locus_extrapolate_table[];
@@ -63,7 +64,7 @@ struct locus_extrapolate {
     int n_lengths;
     struct locus_contender *contenders;
     int n_contenders;
-    struct locus_subject *subjects; /* [n_contenders] at most; a model each */
+    struct locus_opened_model *subjects; /* [n_contenders] at most; a model each */
     int n_subjects;
     struct locus_begin *begins; /* [n_subjects] */
     struct locus_text_list texts;

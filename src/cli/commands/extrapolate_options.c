@@ -33,7 +33,6 @@ const struct locus_option locus_extrapolate_table[] = {
      .type = LOCUS_OPTION_ORDERED,
      .offset = FIELD(models),
      .argument = "SPEC"},
-    LOCUS_TEXT_OPTIONS(struct locus_extrapolate_options),
     TEXT_OPTION("lengths", lengths, "LIST",
                 "64,128,256, or 128:4096 for doublings (default: from a quarter of the\n"
                 "                                  trained length to eight times it; a task has "
@@ -151,12 +150,12 @@ static int refuse_misplaced(const struct locus_extrapolate_options *options, boo
     const struct {
         const char *name;
         bool given, of_perplexity;
-    } rows[] = {{"--protocol", options->protocol != NULL, true},
-                {"--stride", options->stride > 0, true},
+    } rows[] = {{"--protocol", options->text.protocol != NULL, true},
+                {"--stride", options->text.stride > 0, true},
                 {"--by-position", options->by_position, true},
-                {"--documents", options->documents, true},
-                {"--first", options->first, true},
-                {"-f (--file)", options->files.n_items > 0, true},
+                {"--documents", options->text.documents, true},
+                {"--first", options->text.first, true},
+                {"-f (--file)", options->text.files.n_items > 0, true},
                 {"--trials", options->trials_given, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].given && rows[i].of_perplexity != perplexity)
@@ -179,8 +178,7 @@ static int read_task(struct locus_extrapolate *run)
         run->task--;
     int status = refuse_misplaced(options, run->task < 0);
     if (status >= 0 || run->task >= 0) return status;
-    return locus_plan_option(&run->plan, command_name, options->protocol, options->stride,
-                             options->first);
+    return locus_plan_option(&run->plan, command_name, &options->text);
 }
 
 /* ---- contenders --------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "chart/chart.h"
 #include "cli/commands/extrapolate.h"
+#include "cli/kit/json.h"
 #include "cli/kit/log.h"
 #include "cli/kit/outputs.h"
 #include "cli/kit/table.h"
@@ -53,7 +54,7 @@ static void add_result(struct locus_table *table, double result)
 /* What a model was trained on, in the unit of the run's lengths; 0: nothing of the kind. */
 static int trained_on(const struct locus_extrapolate *run, int contender)
 {
-    const struct locus_subject *subject = &run->subjects[run->contenders[contender].subject];
+    const struct locus_opened_model *subject = &run->subjects[run->contenders[contender].subject];
     const struct locus_checkpoint *checkpoint = locus_model_checkpoint(subject->model);
     const char *task;
     size_t n_bytes;
@@ -73,7 +74,7 @@ static void print_legend(const struct locus_extrapolate *run, struct locus_buffe
     char name[8];
     for (int i = 0; i < run->n_contenders; i++) {
         const struct locus_contender *contender = &run->contenders[i];
-        const struct locus_subject *subject = &run->subjects[contender->subject];
+        const struct locus_opened_model *subject = &run->subjects[contender->subject];
         locus_table_add(&table, "%s", letters_of(i, name));
         locus_table_add(&table, "%s", subject->name);
         const int trained = trained_on(run, i);
@@ -192,7 +193,7 @@ int locus_extrapolate_write_json(const struct locus_extrapolate *run)
     for (int i = 0; i < run->n_cells; i++) {
         if (run->cells[i].state != LOCUS_CELL_DONE) continue;
         locus_json_open(&json, NULL, '{');
-        locus_row_json(&json, &run->cells[i].row);
+        locus_json_row(&json, &run->cells[i].row);
         locus_json_close(&json, '}');
     }
     locus_json_close(&json, ']');
@@ -370,7 +371,7 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int conte
                                   bool *is_ascii, locus_error *error)
 {
     const struct locus_contender *who = &run->contenders[contender];
-    const struct locus_subject *subject = &run->subjects[who->subject];
+    const struct locus_opened_model *subject = &run->subjects[who->subject];
     const size_t n_columns = (size_t)run->n_lengths;
     float *values = malloc(LOCUS_N_DEPTHS * n_columns * sizeof *values);
     const char **names = malloc(n_columns * sizeof *names);

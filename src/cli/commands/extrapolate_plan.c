@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/commands/extrapolate.h"
 #include "cli/kit/log.h"
+#include "cli/kit/model_file.h"
 #include "cli/kit/session_options.h"
 #include "experiment/extrapolate.h"
 #include "experiment/setting.h"
@@ -32,12 +33,12 @@ static bool fail(struct locus_extrapolate *run, const char *where, const locus_e
 /* --begin for a model; tasks begin as they were trained, with whatever token the model has. */
 static int choose_begin(struct locus_extrapolate *run, int index)
 {
-    const struct locus_subject *subject = &run->subjects[index];
+    const struct locus_opened_model *subject = &run->subjects[index];
     struct locus_begin *begin = &run->begins[index];
     const int32_t token = subject->info.bos_token;
-    if (run->task < 0 || run->options->begin)
-        return locus_begin_option(begin, "extrapolate", run->options->begin, run->plan.protocol,
-                                  subject);
+    if (run->task < 0 || run->options->text.begin)
+        return locus_begin_option(begin, "extrapolate", run->options->text.begin,
+                                  run->plan.protocol, subject);
     *begin = (struct locus_begin){token < 0 ? LOCUS_BEGIN_NONE : LOCUS_BEGIN_FIRST, token};
     return -1;
 }
@@ -51,10 +52,10 @@ static int find_subject(struct locus_extrapolate *run, const struct locus_conten
         if (a && b ? strcmp(a, b) == 0 : a == b) return run->contenders[i].subject;
     }
     common.model = contender->model;
-    struct locus_subject *subject = &run->subjects[run->n_subjects++];
-    int status = locus_subject_open(subject, &common);
+    struct locus_opened_model *subject = &run->subjects[run->n_subjects++];
+    int status = locus_model_option(subject, &common);
     if (status < 0 && (run->options->csv || run->options->json))
-        status = locus_subject_hash(subject);
+        status = locus_model_hash_option(subject);
     if (status < 0) status = choose_begin(run, run->n_subjects - 1);
     if (status >= 0) run->status = status;
     return status < 0 ? run->n_subjects - 1 : -1;
@@ -79,7 +80,8 @@ static bool encode_texts(struct locus_extrapolate *run)
     for (int i = 0; i < run->n_subjects; i++)
         for (int j = 0; j < n_texts; j++) {
             const bool quiet = run->options->common.quiet || i > 0;
-            const struct locus_reading reading = {run->options->documents, run->begins[i]};
+            const struct locus_corpus_options reading = {run->options->text.documents,
+                                                         run->begins[i]};
             int status = locus_text_encode(&run->corpora[i * n_texts + j], &run->subjects[i],
                                            &run->texts.items[j], &reading, quiet);
             if (status < 0) continue;
@@ -113,7 +115,7 @@ static const char *task_name(const struct locus_extrapolate *run)
 static bool count_tokens(struct locus_extrapolate *run, const struct locus_contender *contender,
                          int length, int *n_tokens)
 {
-    const struct locus_subject *subject = &run->subjects[contender->subject];
+    const struct locus_opened_model *subject = &run->subjects[contender->subject];
     locus_error error;
     *n_tokens = length;
     if (run->task < 0) return true;
@@ -131,7 +133,7 @@ static bool count_tokens(struct locus_extrapolate *run, const struct locus_conte
 static bool fill_setting(struct locus_extrapolate *run, const struct locus_contender *contender,
                          struct locus_setting *setting, int length, locus_error *refusal)
 {
-    const struct locus_subject *subject = &run->subjects[contender->subject];
+    const struct locus_opened_model *subject = &run->subjects[contender->subject];
     locus_session_params params = locus_session_options(&run->options->common);
     params.position = contender->position;
     if (!count_tokens(run, contender, length, &setting->n_tokens)) return false;

@@ -6,6 +6,7 @@
 #include "cli/kit/json.h"
 #include "cli/kit/log.h"
 #include "cli/kit/session_options.h"
+#include "forward/cache.h"
 
 static double rate(int count, double seconds)
 {

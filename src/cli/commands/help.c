@@ -23,6 +23,7 @@ int locus_help_command(const struct locus_command *command)
     locus_buffer_printf(&out, "\n%s\n", command->summary);
     if (command->options) {
         locus_buffer_printf(&out, "\nOptions of %s:\n", command->name);
+        locus_options_describe(command->shared, NULL, &out);
         locus_options_describe(command->options, NULL, &out);
     }
     locus_buffer_printf(&out, "\nOptions of every command:\n");

@@ -16,6 +16,7 @@
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
 #include "cli/kit/log.h"
+#include "cli/kit/model_file.h"
 #include "cli/kit/outputs.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/table.h"
@@ -26,7 +27,6 @@ static const char command_name[] = "perplexity";
 #define FIELD(member) offsetof(struct locus_perplexity_options, member)
 
 static const struct locus_option table[] = {
-    LOCUS_TEXT_OPTIONS(struct locus_perplexity_options),
     {.name = "length",
      .type = LOCUS_OPTION_INT,
      .offset = FIELD(length),
@@ -79,8 +79,8 @@ static bool read_texts(struct locus_perplexity *run, int n_operands, char **oper
     if (options->json) run->stdout_taken = false; /* it is what print prints */
     if (status < 0) status = locus_check_position(command_name, options->common.position);
     if (status < 0)
-        status =
-            locus_text_list_read(&run->texts, command_name, &options->files, n_operands, operands);
+        status = locus_text_list_read(&run->texts, command_name, &options->text.files, n_operands,
+                                      operands);
     if (status < 0 && run->texts.n_items > 1 && (options->per_token || options->logits))
         status = locus_log_usage(command_name, "%s takes one text, found %d",
                                  options->logits ? "--logits" : "--per-token", run->texts.n_items);
@@ -95,9 +95,9 @@ static int fit_plan(struct locus_perplexity *run, int longest)
 {
     const struct locus_perplexity_options *options = run->options;
     const int n_context = options->common.n_context;
-    const int trained = run->subject.info.trained_length;
+    const int trained = run->model.info.trained_length;
     const int length = options->length ? options->length : trained < longest ? trained : longest;
-    run->plan.stride = options->stride;
+    run->plan.stride = options->text.stride;
     run->plan = locus_plan_at(run->plan, length);
     int status = locus_plan_refuse(&run->plan, command_name);
     if (status < 0 && n_context && n_context < length)
@@ -109,17 +109,16 @@ static int fit_plan(struct locus_perplexity *run, int longest)
 static bool open_model(struct locus_perplexity *run)
 {
     const struct locus_perplexity_options *options = run->options;
-    int status = locus_plan_option(&run->plan, command_name, options->protocol, options->stride,
-                                   options->first);
-    if (status < 0) status = locus_subject_open(&run->subject, &options->common);
-    if (status < 0 && options->json) status = locus_subject_hash(&run->subject);
+    int status = locus_plan_option(&run->plan, command_name, &options->text);
+    if (status < 0) status = locus_model_option(&run->model, &options->common);
+    if (status < 0 && options->json) status = locus_model_hash_option(&run->model);
     if (status < 0) status = fit_plan(run, INT_MAX);
     if (status < 0)
-        status = locus_begin_option(&run->reading.begin, command_name, options->begin,
-                                    run->plan.protocol, &run->subject);
+        status = locus_begin_option(&run->corpus_options.begin, command_name, options->text.begin,
+                                    run->plan.protocol, &run->model);
     const char *outputs[] = {options->per_token, options->logits};
     for (int i = 0; i < 2 && status < 0; i++)
-        status = locus_output_apart(command_name, outputs[i], run->subject.path);
+        status = locus_output_apart(command_name, outputs[i], run->model.path);
     for (int i = 0; i < 2 && status < 0; i++)
         status = locus_output_apart(command_name, outputs[i], options->reference);
     if (status < 0) status = locus_outputs_apart(command_name, outputs, 2, &run->texts);
@@ -137,7 +136,7 @@ static bool encode_texts(struct locus_perplexity *run)
     for (int i = 0; i < run->texts.n_items; i++) {
         const struct locus_text *text = &run->texts.items[i];
         struct locus_corpus *corpus = &run->corpora[i];
-        int status = locus_text_encode(corpus, &run->subject, text, &run->reading,
+        int status = locus_text_encode(corpus, &run->model, text, &run->corpus_options,
                                        run->options->common.quiet);
         if (status < 0) status = locus_reference_encode(run, i);
         if (status >= 0) {
@@ -178,13 +177,13 @@ static bool create_session(struct locus_perplexity *run)
     locus_session_params params = locus_session_options(common);
     locus_error error;
     run->session =
-        locus_session_for_text(run->subject.model, &params, run->plan.length,
+        locus_session_for_text(run->model.model, &params, run->plan.length,
                                locus_corpora_longest(run->corpora, run->texts.n_items), &error);
     if (!run->session) {
         run->status = locus_log_refusal(command_name, &error);
         return false;
     }
-    locus_tell_session(common, run->subject.path, &run->subject.info, run->session);
+    locus_tell_session(common, run->model.path, &run->model.info, run->session);
     int status = locus_reference_session(run);
     if (status >= 0) run->status = status;
     return status < 0;
@@ -214,7 +213,7 @@ static bool finish_text(struct locus_perplexity *run, int index, const struct lo
     locus_error error;
     if (summary.tokens == 0) return true; /* interrupted before anything was */
     struct locus_row *row = &run->rows[run->n_rows++];
-    bool set = locus_row_set_session(row, "perplexity", &run->subject, run->session);
+    bool set = locus_row_set_session(row, "perplexity", &run->model, run->session);
     set &= locus_row_set_plan(row, text->name, text->sha, &run->plan, corpus);
     /* The default may be more than one of several texts fills. */
     set &= locus_row_set_int(row, LOCUS_COLUMN_LENGTH, locus_corpus_longest(corpus, &run->plan));
@@ -276,7 +275,7 @@ static bool measure(struct locus_perplexity *run)
     double work = 0;
     locus_error error;
     for (int i = 0; i < run->texts.n_items; i++)
-        work += locus_plan_work(&run->plan, &run->corpora[i], run->subject.info.n_embd);
+        work += locus_plan_work(&run->plan, &run->corpora[i], run->model.info.n_embd);
     locus_progress_begin(&run->progress, work, run->options->common.quiet);
     if (run->options->logits && locus_logits_begin(run, &error)) return fail(run, &error);
     for (int i = 0; i < run->texts.n_items; i++)
@@ -309,12 +308,12 @@ static void append_json(const struct locus_perplexity *run,
     struct locus_json json = {.out = out};
     const int last = run->n_rows - 1, n_texts = last > 0 ? last : 1;
     locus_json_open(&json, NULL, '{');
-    locus_row_json(&json, &run->rows[last]);
+    locus_json_row(&json, &run->rows[last]);
     if (summaries) locus_reference_json(run, &summaries[last], &json);
     locus_json_open(&json, "texts", '[');
     for (int i = 0; i < n_texts; i++) {
         locus_json_open(&json, NULL, '{');
-        locus_row_json(&json, &run->rows[i]);
+        locus_json_row(&json, &run->rows[i]);
         if (summaries) locus_reference_json(run, &summaries[i], &json);
         locus_json_close(&json, '}');
     }
@@ -383,14 +382,14 @@ static void release(struct locus_perplexity *run)
     free(run->corpora);
     locus_reference_release(run);
     locus_session_free(run->session);
-    locus_subject_close(&run->subject);
+    locus_opened_model_close(&run->model);
     locus_text_list_free(&run->texts);
 }
 
 static int perplexity(void *values, int n_operands, char **operands)
 {
     struct locus_perplexity run = {.options = values};
-    run.reading.documents = run.options->documents;
+    run.corpus_options.documents = run.options->text.documents;
     locus_interrupt_watch();
     if (read_texts(&run, n_operands, operands) && open_model(&run) && encode_texts(&run) &&
         fit_lengths(&run) && create_session(&run)) {
@@ -431,6 +430,7 @@ const struct locus_command locus_command_perplexity = {
         "In the CSV of --per-token an apostrophe stands before a piece that a spreadsheet would "
         "take "
         "for a formula.\nA FILE that is - is standard output, which then carries that alone.",
+    .shared = locus_text_option_table,
     .options = table,
     .values_size = sizeof(struct locus_perplexity_options),
     .takes_operands = true,

@@ -3,20 +3,21 @@
 #define LOCUS_CLI_PERPLEXITY_H
 
 #include "base/output.h"
+#include "cli/kit/json.h"
 #include "cli/kit/progress.h"
-#include "cli/kit/subject.h"
+#include "cli/kit/text_options.h"
 
 struct locus_perplexity_options {
     struct locus_common common; /* first, as in every command */
-    struct locus_texts files;
-    const char *protocol, *begin, *per_token, *logits, *reference;
-    int length, stride; /* 0: not given */
-    bool documents, first, json;
+    struct locus_text_options text;
+    const char *per_token, *logits, *reference;
+    int length; /* 0: not given */
+    bool json;
 };
 
 /* --reference: the model that the first one's predictions are compared with. */
 struct locus_reference {
-    struct locus_subject subject;
+    struct locus_opened_model model;
     locus_session *session;
     struct locus_divergence *divergences; /* [texts.n_items]; NULL without --reference */
 };
@@ -25,8 +26,8 @@ struct locus_perplexity {
     const struct locus_perplexity_options *options;
     int status;
     struct locus_text_list texts;
-    struct locus_subject subject;
-    struct locus_reading reading;
+    struct locus_opened_model model;
+    struct locus_corpus_options corpus_options;
     struct locus_corpus *corpora; /* [texts.n_items] */
     struct locus_plan plan;
     locus_session *session;

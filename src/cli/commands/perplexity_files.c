@@ -19,7 +19,7 @@ enum locus_status locus_logits_begin(struct locus_perplexity *run, locus_error *
     memset(header, ' ', sizeof header);
     int length = snprintf(header + FIXED, sizeof header - FIXED,
                           "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }",
-                          (long long)n_rows, run->subject.info.n_vocab);
+                          (long long)n_rows, run->model.info.n_vocab);
     header[FIXED + length] = ' ';
     int size = (FIXED + length + 1 + ALIGNED - 1) / ALIGNED * ALIGNED;
     memcpy(header, "\x93NUMPY\x01\x00", 8);
@@ -35,7 +35,7 @@ enum locus_status locus_logits_window(void *context, locus_session *session, con
 {
     enum { BLOCK = 64 }; /* rows of logits held at a time */
     struct locus_perplexity *run = context;
-    const size_t n_vocab = (size_t)run->subject.info.n_vocab;
+    const size_t n_vocab = (size_t)run->model.info.n_vocab;
     float *logits = malloc(BLOCK * n_vocab * sizeof *logits);
     if (!logits) return locus_fail_memory(error, BLOCK * n_vocab * sizeof *logits);
     enum locus_status status = LOCUS_OK;
@@ -69,7 +69,7 @@ static void append_token(const struct locus_perplexity *run, const struct locus_
                          struct locus_buffer *out)
 {
     size_t n_bytes;
-    const char *piece = locus_token_piece(run->subject.tokenizer, corpus->tokens[index - 1],
+    const char *piece = locus_token_piece(run->model.tokenizer, corpus->tokens[index - 1],
                                           corpus->tokens[index], LOCUS_TEXT_SPECIAL, &n_bytes);
     locus_buffer_printf(out, "%d,%d,%d,", index, position, corpus->tokens[index]);
     append_piece(out, piece, n_bytes);

@@ -9,15 +9,18 @@
 #include "base/text.h"
 #include "cli/commands/perplexity.h"
 #include "cli/kit/log.h"
+#include "cli/kit/model_file.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/table.h"
 #include "experiment/setting.h"
+#include "forward/cache.h"
 #include "tokenizer/tokenizer.h"
 
 /* ---- making ready ------------------------------------------------------------------------- */
 
 /* Whether every id stands for the same bytes; *id is the first that doesn't. */
-static bool same_vocabulary(const struct locus_subject *a, const struct locus_subject *b, int *id)
+static bool same_vocabulary(const struct locus_opened_model *a, const struct locus_opened_model *b,
+                            int *id)
 {
     int n_a = locus_tokenizer_n_tokens(a->tokenizer), n_b = locus_tokenizer_n_tokens(b->tokenizer);
     const int n = n_a > n_b ? n_a : n_b;
@@ -34,21 +37,21 @@ static bool same_vocabulary(const struct locus_subject *a, const struct locus_su
 
 int locus_reference_open(struct locus_perplexity *run)
 {
-    struct locus_subject *reference = &run->reference.subject;
+    struct locus_opened_model *reference = &run->reference.model;
     struct locus_common common = run->options->common;
     int id;
     if (!run->options->reference) return -1;
     common.model = run->options->reference;
-    int status = locus_subject_open(reference, &common);
-    if (status < 0 && run->options->json) status = locus_subject_hash(reference);
+    int status = locus_model_option(reference, &common);
+    if (status < 0 && run->options->json) status = locus_model_hash_option(reference);
     if (status >= 0) return status;
-    if (reference->info.n_vocab != run->subject.info.n_vocab)
+    if (reference->info.n_vocab != run->model.info.n_vocab)
         return locus_log_error("%s has %d tokens, but %s has %d: expected one vocabulary",
-                               reference->path, reference->info.n_vocab, run->subject.path,
-                               run->subject.info.n_vocab);
-    if (!same_vocabulary(reference, &run->subject, &id))
+                               reference->path, reference->info.n_vocab, run->model.path,
+                               run->model.info.n_vocab);
+    if (!same_vocabulary(reference, &run->model, &id))
         return locus_log_error("token %d of %s is another in %s: expected one vocabulary", id,
-                               reference->path, run->subject.path);
+                               reference->path, run->model.path);
     run->reference.divergences =
         calloc((size_t)run->texts.n_items, sizeof *run->reference.divergences);
     return run->reference.divergences ? -1 : locus_log_error("out of memory for the results");
@@ -58,13 +61,13 @@ int locus_reference_encode(struct locus_perplexity *run, int index)
 {
     const struct locus_corpus *corpus = &run->corpora[index];
     struct locus_corpus other = {0};
-    struct locus_reading reading = run->reading;
+    struct locus_corpus_options corpus_options = run->corpus_options;
     if (!run->options->reference) return -1;
-    int status = locus_begin_option(&reading.begin, "perplexity", run->options->begin,
-                                    run->plan.protocol, &run->reference.subject);
+    int status = locus_begin_option(&corpus_options.begin, "perplexity", run->options->text.begin,
+                                    run->plan.protocol, &run->reference.model);
     if (status < 0)
-        status = locus_text_encode(&other, &run->reference.subject, &run->texts.items[index],
-                                   &reading, true);
+        status = locus_text_encode(&other, &run->reference.model, &run->texts.items[index],
+                                   &corpus_options, true);
     const size_t n_bytes = (size_t)corpus->n_tokens * sizeof *corpus->tokens;
     if (status < 0 &&
         (other.n_tokens != corpus->n_tokens || other.begin.rule != corpus->begin.rule ||
@@ -72,8 +75,8 @@ int locus_reference_encode(struct locus_perplexity *run, int index)
          memcmp(other.tokens, corpus->tokens, n_bytes) != 0))
         status = locus_log_error("%s reads %s as %d tokens, %s as %d, not the same: expected one "
                                  "tokenizer",
-                                 run->reference.subject.path, run->texts.items[index].path,
-                                 other.n_tokens, run->subject.path, corpus->n_tokens);
+                                 run->reference.model.path, run->texts.items[index].path,
+                                 other.n_tokens, run->model.path, corpus->n_tokens);
     locus_corpus_free(&other);
     return status;
 }
@@ -84,10 +87,10 @@ int locus_reference_session(struct locus_perplexity *run)
     locus_error error;
     if (!run->options->reference) return -1;
     run->reference.session =
-        locus_session_for_text(run->reference.subject.model, &params, run->plan.length,
+        locus_session_for_text(run->reference.model.model, &params, run->plan.length,
                                locus_corpora_longest(run->corpora, run->texts.n_items), &error);
     if (run->reference.session) return -1;
-    return locus_log_error("%s: %s", run->reference.subject.path, error.message);
+    return locus_log_error("%s: %s", run->reference.model.path, error.message);
 }
 
 /* ---- the result --------------------------------------------------------------------------- */
@@ -124,9 +127,9 @@ void locus_reference_json(const struct locus_perplexity *run,
 {
     const struct locus_reference *reference = &run->reference;
     locus_json_open(json, "reference", '{');
-    locus_json_text(json, "model", reference->subject.name);
-    locus_json_text(json, "model_sha", reference->subject.sha);
-    locus_json_text(json, "weight_type", reference->subject.info.weight_type);
+    locus_json_text(json, "model", reference->model.name);
+    locus_json_text(json, "model_sha", reference->model.sha);
+    locus_json_text(json, "weight_type", reference->model.info.weight_type);
     locus_json_text(json, "position", locus_session_position(reference->session));
     locus_json_text(json, "cache_type",
                     locus_cache_type_name(locus_session_cache_type(reference->session)));
@@ -175,8 +178,8 @@ void locus_reference_table(const struct locus_perplexity *run,
                                        "max",  "same top %",     "+-"};
     struct locus_table lines = {.n_columns = sizeof head / sizeof *head, .n_left = 1};
     locus_buffer_append(out, "\nagainst ", 9);
-    locus_text_append(out, run->reference.subject.name);
-    locus_buffer_printf(out, " (%s)\n", run->reference.subject.info.weight_type);
+    locus_text_append(out, run->reference.model.name);
+    locus_buffer_printf(out, " (%s)\n", run->reference.model.info.weight_type);
     for (int i = 0; i < lines.n_columns; i++)
         locus_table_add(&lines, "%s", head[i]);
     for (int i = 0; i < run->n_rows; i++)
@@ -190,5 +193,5 @@ void locus_reference_release(struct locus_perplexity *run)
         locus_divergence_free(&run->reference.divergences[i]);
     free(run->reference.divergences);
     locus_session_free(run->reference.session);
-    locus_subject_close(&run->reference.subject);
+    locus_opened_model_close(&run->reference.model);
 }

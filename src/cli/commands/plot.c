@@ -19,7 +19,6 @@
 #include "cli/kit/names.h"
 #include "cli/kit/outputs.h"
 #include "cli/kit/session_options.h"
-#include "cli/kit/subject.h"
 #include "experiment/probe.h"
 #include "forward/session.h"
 

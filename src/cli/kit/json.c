@@ -112,3 +112,15 @@ void locus_json_bool(struct locus_json *json, const char *key, bool value)
     begin_value(json, key);
     locus_buffer_printf(json->out, value ? "true" : "false");
 }
+
+void locus_json_row(struct locus_json *json, const struct locus_row *row)
+{
+    for (enum locus_column i = 0; i < LOCUS_N_COLUMNS; i++) {
+        const char *name = locus_column_name(i), *cell = row->cells[i];
+        if (cell && locus_column_is_text(i))
+            locus_json_text(json, name, cell);
+        else
+            locus_json_number(json, name,
+                              cell && isfinite(locus_number_read(cell, NULL)) ? cell : NULL);
+    }
+}

@@ -3,6 +3,7 @@
 #define LOCUS_CLI_JSON_H
 
 #include "base/buffer.h"
+#include "experiment/report.h"
 
 struct locus_json {
     struct locus_buffer *out;
@@ -26,5 +27,8 @@ void locus_json_number(struct locus_json *json, const char *key, const char *num
 /* A measurement, to three decimals; no number at all is null. */
 void locus_json_measure(struct locus_json *json, const char *key, double value);
 void locus_json_bool(struct locus_json *json, const char *key, bool value);
+
+/* An object's keys and values, one a column. */
+void locus_json_row(struct locus_json *json, const struct locus_row *row);
 
 #endif

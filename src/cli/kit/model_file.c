@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/kit/log.h"
+#include "tokenizer/tokenizer.h"
 
 /* The folder that holds the program; false where the system can't tell. */
 static bool program_folder(char folder[PATH_MAX])
@@ -62,6 +63,24 @@ char *locus_model_file(const struct locus_common *common, int *status)
     free(built);
     free(installed);
     return NULL;
+}
+
+int locus_model_option(struct locus_opened_model *opened, const struct locus_common *common)
+{
+    int status = LOCUS_EXIT_FAILED;
+    locus_error error;
+    char *path = locus_model_file(common, &status);
+    *opened = (struct locus_opened_model){0};
+    if (!path) return status;
+    if (locus_opened_model_open(opened, path, &error)) return locus_log_error("%s", error.message);
+    locus_model_file_note(path, locus_tokenizer_assumed(opened->tokenizer), common->quiet);
+    return -1;
+}
+
+int locus_model_hash_option(struct locus_opened_model *opened)
+{
+    locus_error error;
+    return locus_opened_model_hash(opened, &error) ? locus_log_error("%s", error.message) : -1;
 }
 
 void locus_model_file_note(const char *path, const char *assumed, bool quiet)

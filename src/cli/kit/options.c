@@ -99,7 +99,7 @@ const struct locus_option locus_common_options[] = {
 
 enum { MAX_OPTIONS = 64, FIRST_LONG = 256 /* past every letter */ };
 
-/* Both tables of a command as getopt wants them. */
+/* The tables of a command as getopt wants them. */
 struct parser {
     const struct locus_command *command;
     const struct locus_option *options[MAX_OPTIONS]; /* aliases resolved */
@@ -296,8 +296,10 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
                         int *first_operand)
 {
     struct parser parser = {.command = command, .letters = ":"};
-    add_table(&parser, command->options, FIRST_LONG);
-    add_table(&parser, locus_common_options, FIRST_LONG + MAX_OPTIONS);
+    const struct locus_option *const tables[] = {command->shared, command->options,
+                                                 locus_common_options};
+    for (int i = 0; i < 3; i++)
+        add_table(&parser, tables[i], FIRST_LONG + i * MAX_OPTIONS);
     int status = set_fallbacks(&parser, values);
     opterr = 0;
     while (status < 0) {
@@ -324,9 +326,9 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
     return status;
 }
 
-void locus_options_release(const struct locus_command *command, void *values)
+static void release_values(const struct locus_option *table, void *values)
 {
-    for (const struct locus_option *option = command->options; option && option->name; option++) {
+    for (const struct locus_option *option = table; option && option->name; option++) {
         char *place = (char *)values + option->offset;
         if (option->alias_of) continue;
         if (option->type == LOCUS_OPTION_TEXTS) {
@@ -339,6 +341,12 @@ void locus_options_release(const struct locus_command *command, void *values)
             *ordered = (struct locus_ordered){0};
         }
     }
+}
+
+void locus_options_release(const struct locus_command *command, void *values)
+{
+    release_values(command->shared, values);
+    release_values(command->options, values);
 }
 
 void locus_options_describe(const struct locus_option *options, const char *last,

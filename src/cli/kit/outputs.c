@@ -2,7 +2,9 @@
 #include "cli/kit/outputs.h"
 
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/output.h"
@@ -27,6 +29,58 @@ int locus_outputs_stdout(const char *command, const struct locus_output_request 
                                    request->option, request->path);
         first = request;
         *taken = true;
+    }
+    return -1;
+}
+
+/* Where neither file is there yet, their folders and names tell. */
+static bool same_place(const char *one, const char *other)
+{
+    const char *const paths[] = {one, other};
+    struct stat folders[2];
+    if (strcmp(locus_file_name(one), locus_file_name(other)) != 0) return false;
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(paths[i], '/');
+        char *folder = slash ? strndup(paths[i], (size_t)(slash - paths[i]) + 1) : strdup(".");
+        bool there = folder && stat(folder, &folders[i]) == 0;
+        free(folder);
+        if (!there) return false;
+    }
+    return folders[0].st_dev == folders[1].st_dev && folders[0].st_ino == folders[1].st_ino;
+}
+
+int locus_output_apart(const char *command, const char *output, const char *other)
+{
+    struct stat one, two;
+    if (!output || !other || locus_output_is_stdout(output)) return -1;
+    const bool has_one = stat(output, &one) == 0, has_two = stat(other, &two) == 0;
+    bool same = has_one && has_two && S_ISREG(one.st_mode) && one.st_dev == two.st_dev &&
+                one.st_ino == two.st_ino;
+    if (!has_one && !has_two) same = same_place(output, other);
+    return same ? locus_log_usage(command, "%s would be written over %s: expected two files",
+                                  output, other)
+                : -1;
+}
+
+int locus_outputs_apart(const char *command, const char *const *outputs, int n_outputs,
+                        const struct locus_text_list *texts)
+{
+    int status = -1;
+    for (int i = 0; i < n_outputs; i++) {
+        for (int j = 0; j < i && status < 0; j++)
+            status = locus_output_apart(command, outputs[i], outputs[j]);
+        for (int j = 0; j < texts->n_items && status < 0; j++)
+            status = locus_output_apart(command, outputs[i], texts->items[j].path);
+    }
+    return status;
+}
+
+int locus_outputs_check(const char *const *paths, int n_paths)
+{
+    for (int i = 0; i < n_paths; i++) {
+        locus_error error;
+        if (paths[i] && locus_output_check(paths[i], &error))
+            return locus_log_error("%s", error.message);
     }
     return -1;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "experiment/inputs.h"
 
 /* An output as it was asked for. */
 struct locus_output_request {
@@ -18,6 +19,16 @@ struct locus_output_request {
  */
 int locus_outputs_stdout(const char *command, const struct locus_output_request *requests,
                          int n_requests, bool *taken);
+
+/* Refuses an output that is `other`, a file that is read or another output; NULL: none. The outputs
+ * with one another and with the texts, likewise. The same returns. */
+int locus_output_apart(const char *command, const char *output, const char *other);
+int locus_outputs_apart(const char *command, const char *const *outputs, int n_outputs,
+                        const struct locus_text_list *texts);
+
+/* Whether files can be written at these paths (NULL: none), before a long run; nothing is left
+ * there. The same returns. */
+int locus_outputs_check(const char *const *paths, int n_paths);
 
 /* Says, unless `quiet`, that a picture's font lacked characters that were to be drawn. */
 void locus_picture_note(bool is_ascii, bool quiet);

@@ -44,24 +44,12 @@ int locus_check_attention(const char *command, const char *spec)
     return locus_log_refusal(command, &error);
 }
 
-static const char *const cache_types[] = {
-    [LOCUS_CACHE_AUTO] = "auto",
-    [LOCUS_CACHE_F32] = "f32",
-    [LOCUS_CACHE_F16] = "f16",
-    [LOCUS_CACHE_Q8_0] = "q8_0",
-};
-
-const char *locus_cache_type_name(enum locus_cache_type type)
-{
-    return cache_types[type];
-}
-
 static enum locus_cache_type find_cache_type(const char *name)
 {
-    int type = LOCUS_CACHE_Q8_0;
-    while (type > LOCUS_CACHE_AUTO && strcmp(cache_types[type], name) != 0)
+    enum locus_cache_type type = LOCUS_CACHE_Q8_0;
+    while (type > LOCUS_CACHE_AUTO && strcmp(locus_cache_type_name(type), name) != 0)
         type--;
-    return (enum locus_cache_type)type;
+    return type;
 }
 
 locus_session_params locus_session_options(const struct locus_common *common)

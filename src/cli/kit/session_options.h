@@ -33,8 +33,6 @@ uint64_t locus_seed_option(const struct locus_common *common);
 void locus_tell_session(const struct locus_common *common, const char *model_path,
                         const locus_model_info *info, const locus_session *session);
 
-const char *locus_cache_type_name(enum locus_cache_type type); /* "f32", ... */
-
 /* Says what failed; returns the exit status: LOCUS_ERROR_ARGUMENT is wrong usage of `command`. */
 int locus_log_refusal(const char *command, const locus_error *error);
 
