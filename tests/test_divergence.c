@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "experiment/perplexity.h"
-#include "experiment/setting.h"
 #include "testing.h"
 
 /* Relative. */
@@ -44,7 +43,7 @@ static locus_session *session_under(const struct fixture *fixture, const char *p
         .position = *position ? position : NULL, .n_batch = n_batch, .n_threads = n_threads};
     locus_error error;
     locus_session *session =
-        locus_session_for_length(fixture->opened.model, &params, length, &error);
+        locus_session_for_text(fixture->opened.model, &params, length, length, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     return session;
 }

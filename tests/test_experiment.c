@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "experiment/perplexity.h"
-#include "experiment/setting.h"
 #include "testing.h"
 
 /* ---- protocols ---------------------------------------------------------------------------- */
@@ -218,7 +217,7 @@ static locus_session *open_session(const struct bench *bench, const char *positi
 {
     locus_error error;
     const locus_session_params params = {.position = position, .n_threads = 1, .n_batch = n_batch};
-    locus_session *session = locus_session_for_length(bench->model, &params, length, &error);
+    locus_session *session = locus_session_for_text(bench->model, &params, length, length, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     return session;
 }

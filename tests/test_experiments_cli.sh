@@ -184,6 +184,13 @@ cut_header='task,model,model_sha,weight_type,position,attention,trained_length,t
 check "layers of their own" succeeds extrapolate "${base[@]}" -m "$model" -f "$text" --lengths 16:32 -q \
     -P 'rope:scaling=dynamic; layers 0 none'
 check "which a legend ends with" prints 'dynamic,length=16\.\.32; layers 0 none$'
+check "layers whose value depends on the length" succeeds extrapolate "${base[@]}" -m "$model" -f "$text" \
+    --lengths 16:128 -q -P 'none; layers 0 rope:scaling=linear,factor=auto'
+check "a legend has both ends of it" prints '^B .*none; layers 0 .*factor=1\.\.4$'
+check "two SPECs that come to one" succeeds extrapolate "${base[@]}" -m "$model" -f "$text" --lengths 16:32 -q \
+    -P rope -P rope:base=1000 -P rope:scaling=linear,factor=auto --csv "$folder/twins.csv"
+check "have a column each" prints '^ +32 +([0-9.]+) +\1 +\1 +\1$'
+check "and a row of the CSV together" rows "$folder/twins.csv" 4
 check "the columns" is "$(head -1 "$csv")" "$cut_header"
 check "a PNG" is "$(head -c 8 "$folder/files/a.png" | od -An -tx1 | tr -d ' \n')" 89504e470d0a1a0a
 check "a second run" succeeds "${sweep[@]}" --csv "$folder/b.csv" -b 17

@@ -10,7 +10,6 @@
 #include "experiment/divergence.h"
 #include "experiment/perplexity.h"
 #include "experiment/report.h"
-#include "experiment/setting.h"
 #include "experiment/tasks.h"
 #include "testing.h"
 #include "variant.h"
@@ -129,7 +128,8 @@ static void run_trials(const struct testing_model *opened, const struct locus_tr
     bool whole;
     locus_error error;
     ck_assert_int_eq(locus_trials_tokens(trials, opened->tokenizer, &n_tokens, &error), LOCUS_OK);
-    locus_session *session = locus_session_for_length(opened->model, &params, n_tokens, &error);
+    locus_session *session =
+        locus_session_for_text(opened->model, &params, n_tokens, n_tokens, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     ck_assert_msg(locus_trials_run(trials, opened->model, opened->tokenizer, session, NULL,
                                    &n_right, &whole, &error) == LOCUS_OK,

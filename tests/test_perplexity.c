@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "experiment/perplexity.h"
-#include "experiment/setting.h"
 #include "testing.h"
 #include "variant.h"
 
@@ -73,7 +72,7 @@ static void check_line(const struct testing_model *fixture, const char *text,
     const locus_session_params params = {
         .position = *golden->position ? golden->position : NULL, .n_threads = 1, .n_batch = 24};
     locus_session *session =
-        locus_session_for_length(fixture->model, &params, golden->length, &error);
+        locus_session_for_text(fixture->model, &params, golden->length, golden->length, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     ck_assert_int_eq(locus_losses_init(&losses, &plan, &corpus, &error), LOCUS_OK);
     ck_assert_int_eq(locus_measure(session, &corpus, &losses, 1, NULL, &whole, &error), LOCUS_OK);
@@ -112,7 +111,8 @@ static void check_spec(const struct testing_model *fixture, const char *position
 {
     const locus_session_params params = {.position = position, .n_threads = 1};
     locus_error error;
-    locus_session *session = locus_session_for_length(fixture->model, &params, length, &error);
+    locus_session *session =
+        locus_session_for_text(fixture->model, &params, length, length, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     ck_assert_str_eq(locus_session_position(session), expected);
     ck_assert_int_eq(locus_session_capacity(session), length);
@@ -136,7 +136,7 @@ START_TEST(schemes_that_depend_on_the_length_take_the_windows)
     /* By row if that is asked for, which needs no length. */
     const locus_session_params params = {.position = "rope:scaling=dynamic,length=row",
                                          .n_threads = 1};
-    locus_session *session = locus_session_for_length(fixture.model, &params, 64, NULL);
+    locus_session *session = locus_session_for_text(fixture.model, &params, 64, 64, NULL);
     ck_assert_ptr_nonnull(session);
     ck_assert_ptr_null(strstr(locus_session_position(session), "length=64"));
     locus_session_free(session);
@@ -161,7 +161,7 @@ START_TEST(auto_factors_reach_the_windows_end)
             for (int j = 0; j < length; j++)
                 tokens[j] = (unsigned char)text[j];
             locus_session *session =
-                locus_session_for_length(fixture.model, &params, length, &error);
+                locus_session_for_text(fixture.model, &params, length, length, &error);
             ck_assert_msg(session != NULL, "%s: %s", specs[i], error.message);
             ck_assert_int_eq(locus_session_capacity(session), length);
             ck_assert_int_eq(locus_session_eval(session, tokens, length, NULL, 0, &error),

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment/setting.h"
 #include "experiment/tasks.h"
 #include "testing.h"
 #include "variant.h"
@@ -126,7 +125,8 @@ static int count_right(const struct testing_model *fixture, const struct locus_t
     bool whole;
     ck_assert_int_eq(locus_trials_tokens(trials, fixture->tokenizer, n_tokens, &error), LOCUS_OK);
     const locus_session_params params = {.position = "none", .n_threads = n_threads};
-    locus_session *session = locus_session_for_length(fixture->model, &params, *n_tokens, &error);
+    locus_session *session =
+        locus_session_for_text(fixture->model, &params, *n_tokens, *n_tokens, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     ck_assert_msg(locus_trials_run(trials, fixture->model, fixture->tokenizer, session, NULL,
                                    &n_right, &whole, &error) == LOCUS_OK,
@@ -185,8 +185,8 @@ START_TEST(odd_logits_answer_nothing)
             .task = LOCUS_TASK_COPY, .length = 12, .n_trials = 1, .begin = -1};
         locus_error error = {0};
         ck_assert_int_eq(locus_trials_tokens(&trials, fixture.tokenizer, &n_tokens, NULL), 0);
-        locus_session *session =
-            locus_session_for_length(fixture.model, &(locus_session_params){0}, n_tokens, &error);
+        locus_session *session = locus_session_for_text(fixture.model, &(locus_session_params){0},
+                                                        n_tokens, n_tokens, &error);
         ck_assert_msg(session != NULL, "%s", error.message);
         ck_assert_int_eq(locus_trials_run(&trials, fixture.model, fixture.tokenizer, session, NULL,
                                           &n_right, &whole, &error),

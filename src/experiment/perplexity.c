@@ -11,6 +11,34 @@
 #include "forward/session.h"
 #include "model/finite.h"
 
+/* ---- sessions ----------------------------------------------------------------------------- */
+
+/* A text shorter than the windows needs no more than its own positions. */
+static locus_session_params fit(const locus_session_params *params, int length, int n_positions)
+{
+    locus_session_params fitted = *params;
+    fitted.n_context = n_positions < length ? n_positions : length;
+    return fitted;
+}
+
+enum locus_status locus_describe_for_text(struct locus_description *description,
+                                          const locus_model *model,
+                                          const locus_session_params *params, int length,
+                                          int n_positions, locus_error *error)
+{
+    const locus_session_params fitted = fit(params, length, n_positions);
+    return locus_session_describe(description, model, &fitted, length, error);
+}
+
+locus_session *locus_session_for_text(const locus_model *model, const locus_session_params *params,
+                                      int length, int n_positions, locus_error *error)
+{
+    const locus_session_params fitted = fit(params, length, n_positions);
+    return locus_session_create_for(model, &fitted, length, error);
+}
+
+/* ---- losses ------------------------------------------------------------------------------- */
+
 enum locus_status locus_losses_init(struct locus_losses *losses, const struct locus_plan *plan,
                                     const struct locus_corpus *corpus, locus_error *error)
 {

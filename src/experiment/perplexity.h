@@ -5,6 +5,7 @@
 #include "experiment/corpus.h"
 #include "experiment/divergence.h"
 #include "experiment/protocol.h"
+#include "forward/describe.h"
 
 /* Losses of a corpus under a plan: nll[n_tokens] in nats, by the token predicted; NAN where none
  * is. */
@@ -27,6 +28,17 @@ struct locus_watch {
     enum locus_status (*window)(void *context, locus_session *session, const int32_t *tokens,
                                 struct locus_window window, locus_error *error);
 };
+
+/* A session for windows of `length` tokens over texts of which none fills more than n_positions: it
+ * holds no more than those, and its SPEC is that of a text of `length`, so that rows are as in one
+ * forward pass over the whole window. params->n_context is passed over. */
+locus_session *locus_session_for_text(const locus_model *model, const locus_session_params *params,
+                                      int length, int n_positions, locus_error *error);
+/* What that would give, without making it. Free the description in any case. */
+enum locus_status locus_describe_for_text(struct locus_description *description,
+                                          const locus_model *model,
+                                          const locus_session_params *params, int length,
+                                          int n_positions, locus_error *error);
 
 /* Fills losses[0] by running its plan, and whatever falls off for losses[1 .. n_losses-1]: those of
  * their windows that start where one of the first plan does, and are no longer. Windows that are

@@ -100,7 +100,8 @@ bool locus_row_set_summary(struct locus_row *row, const struct locus_summary *su
 }
 
 bool locus_row_set_session(struct locus_row *row, const char *task,
-                           const struct locus_opened_model *model, const locus_session *session)
+                           const struct locus_opened_model *model,
+                           const struct locus_description *session)
 {
     const struct {
         enum locus_column column;
@@ -110,17 +111,17 @@ bool locus_row_set_session(struct locus_row *row, const char *task,
         {LOCUS_COLUMN_MODEL, model->name},
         {LOCUS_COLUMN_MODEL_SHA, model->sha},
         {LOCUS_COLUMN_WEIGHT_TYPE, model->info.weight_type},
-        {LOCUS_COLUMN_POSITION, locus_session_position(session)},
-        {LOCUS_COLUMN_ATTENTION, locus_session_attention(session)},
-        {LOCUS_COLUMN_CACHE_TYPE, locus_cache_type_name(locus_session_cache_type(session))},
-        {LOCUS_COLUMN_KERNELS, locus_session_kernels(session)},
+        {LOCUS_COLUMN_POSITION, session->position},
+        {LOCUS_COLUMN_ATTENTION, session->attention},
+        {LOCUS_COLUMN_CACHE_TYPE, locus_cache_type_name(session->cache_type)},
+        {LOCUS_COLUMN_KERNELS, session->kernels.name},
         {LOCUS_COLUMN_VERSION, LOCUS_VERSION},
     };
     bool set = true;
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
         set &= locus_row_set_text(row, cells[i].column, cells[i].text);
     set &= locus_row_set_int(row, LOCUS_COLUMN_TRAINED_LENGTH, model->info.trained_length);
-    return set & locus_row_set_int(row, LOCUS_COLUMN_THREADS, locus_session_n_threads(session));
+    return set & locus_row_set_int(row, LOCUS_COLUMN_THREADS, session->n_threads);
 }
 
 bool locus_row_set_begin(struct locus_row *row, enum locus_begin_rule rule)

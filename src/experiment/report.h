@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "experiment/inputs.h"
 #include "experiment/perplexity.h"
+#include "forward/describe.h"
 
 enum locus_column {
     LOCUS_COLUMN_TASK,
@@ -63,7 +64,8 @@ bool locus_row_set_real(struct locus_row *row, enum locus_column column,
 /* The cells that say what ran: task, model, weights, position, attention, cache, kernels, version,
  * threads. */
 bool locus_row_set_session(struct locus_row *row, const char *task,
-                           const struct locus_opened_model *model, const locus_session *session);
+                           const struct locus_opened_model *model,
+                           const struct locus_description *session);
 /* Those of a plan over a text of that name and hash, whose corpus says how it was read. */
 bool locus_row_set_plan(struct locus_row *row, const char *text, const char *sha,
                         const struct locus_plan *plan, const struct locus_corpus *corpus);

@@ -315,18 +315,25 @@ enum locus_status locus_layer_specs_resolve(struct locus_layer_specs *specs, con
 
 /* ---- use ---------------------------------------------------------------------------------- */
 
-void locus_layer_specs_print(const struct locus_layer_specs *specs, struct locus_buffer *out)
+void locus_layer_specs_print_range(const struct locus_layer_specs *from,
+                                   const struct locus_layer_specs *to, struct locus_buffer *out)
 {
     const size_t start = out->length;
-    locus_position_print(&specs->specs[0], out);
-    if (specs->alone && !out->failed)
+    locus_position_print_range(&from->specs[0], &to->specs[0], out);
+    if (to->alone && !out->failed)
         locus_buffer_printf(out, "%c%s=0", strchr(out->bytes + start, ':') ? ',' : ':', nope_key);
-    for (int i = 1; i < specs->n; i++) {
+    for (int i = 1; i < to->n; i++) {
+        const struct locus_position_spec *spec = &to->specs[i];
         locus_buffer_printf(out, "; layers ");
-        print_list(&specs->layers[i], out);
+        print_list(&to->layers[i], out);
         locus_buffer_append(out, " ", 1);
-        locus_position_print(&specs->specs[i], out);
+        locus_position_print_range(i < from->n ? &from->specs[i] : spec, spec, out);
     }
+}
+
+void locus_layer_specs_print(const struct locus_layer_specs *specs, struct locus_buffer *out)
+{
+    locus_layer_specs_print_range(specs, specs, out);
 }
 
 int locus_layer_specs_at(const struct locus_layer_specs *specs, int layer)

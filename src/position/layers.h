@@ -46,6 +46,10 @@ enum locus_status locus_layer_specs_resolve(struct locus_layer_specs *specs, con
 /* Appends the canonical text: resolving it again, with the same own and model, gives the same. */
 void locus_layer_specs_print(const struct locus_layer_specs *specs, struct locus_buffer *out);
 
+/* What a text is at two ends of something, the second one's with values that differ as "2..16". */
+void locus_layer_specs_print_range(const struct locus_layer_specs *from,
+                                   const struct locus_layer_specs *to, struct locus_buffer *out);
+
 /* Which of the SPECs a layer has. */
 int locus_layer_specs_at(const struct locus_layer_specs *specs, int layer);
 

@@ -21,6 +21,9 @@ const struct locus_position_scheme *locus_position_find(const char *name, size_t
 /* Appends the canonical SPEC: the keys marked `shown`, those that are not at their default, and
  * those `stated`. Resolving it again, with the same own and model, gives the same values. */
 void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out);
+/* The same of `to`, with values that differ in `from` as "2..16". */
+void locus_position_print_range(const struct locus_position_spec *from,
+                                const struct locus_position_spec *to, struct locus_buffer *out);
 
 /* An estimate of the position up to which these values carry a model, and a sentence on where it
  * comes from; 0: the scheme gives none. */

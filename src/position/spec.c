@@ -474,17 +474,28 @@ void locus_position_print_value(const struct locus_position_param *param, double
     }
 }
 
-void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out)
+void locus_position_print_range(const struct locus_position_spec *from,
+                                const struct locus_position_spec *to, struct locus_buffer *out)
 {
-    int n = count_params(spec->scheme);
+    int n = count_params(to->scheme);
     char separator = ':';
-    locus_buffer_append(out, spec->scheme->name, strlen(spec->scheme->name));
+    locus_buffer_append(out, to->scheme->name, strlen(to->scheme->name));
     for (int i = 0; i < n; i++) {
-        if (!is_printed(spec, i)) continue;
-        locus_buffer_printf(out, "%c%s=", separator, spec->scheme->params[i].key);
-        locus_position_print_value(&spec->scheme->params[i], spec->values[i], out);
+        if (!is_printed(to, i)) continue;
+        const struct locus_position_param *param = &to->scheme->params[i];
+        locus_buffer_printf(out, "%c%s=", separator, param->key);
+        if (from->scheme == to->scheme && from->values[i] != to->values[i]) {
+            locus_position_print_value(param, from->values[i], out);
+            locus_buffer_append(out, "..", 2);
+        }
+        locus_position_print_value(param, to->values[i], out);
         separator = ',';
     }
+}
+
+void locus_position_print(const struct locus_position_spec *spec, struct locus_buffer *out)
+{
+    locus_position_print_range(spec, spec, out);
 }
 
 double locus_position_reach(const struct locus_position_spec *spec, const char **formula)

@@ -11,15 +11,6 @@
 static const char command_name[] = "extrapolate";
 
 #define FIELD(member) offsetof(struct locus_extrapolate_options, member)
-#define TEXT_OPTION(NAME, MEMBER, ARGUMENT, HELP)                                                  \
-    {                                                                                              \
-        .name = NAME, .type = LOCUS_OPTION_TEXT, .offset = FIELD(MEMBER), .argument = ARGUMENT,    \
-        .help = HELP                                                                               \
-    }
-#define FLAG_OPTION(NAME, MEMBER, HELP)                                                            \
-    {                                                                                              \
-        .name = NAME, .type = LOCUS_OPTION_FLAG, .offset = FIELD(MEMBER), .help = HELP             \
-    }
 
 const struct locus_option locus_extrapolate_table[] = {
     /* Before the common ones of these names, which list them in the help. */
@@ -33,10 +24,13 @@ const struct locus_option locus_extrapolate_table[] = {
      .type = LOCUS_OPTION_ORDERED,
      .offset = FIELD(models),
      .argument = "SPEC"},
-    TEXT_OPTION("lengths", lengths, "LIST",
-                "64,128,256, or 128:4096 for doublings (default: from a quarter of the\n"
-                "                                  trained length to eight times it; a task has "
-                "its own)"),
+    {.name = "lengths",
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(lengths),
+     .argument = "LIST",
+     .help = "64,128,256, or 128:4096 for doublings (default: from a quarter of the\n"
+             "                                  trained length to eight times it; a task has "
+             "its own)"},
     {.name = "task",
      .type = LOCUS_OPTION_CHOICE,
      .offset = FIELD(task),
@@ -53,13 +47,33 @@ const struct locus_option locus_extrapolate_table[] = {
      .min = 1,
      .max = 1000000,
      .help = "texts a cell of a task; --seed (default 0) draws them"},
-    FLAG_OPTION("by-position", by_position,
-                "also the mean loss by position, in the longest windows"),
-    TEXT_OPTION("csv", csv, "FILE", "write a row a result, as soon as it is there"),
-    TEXT_OPTION("json", json, "FILE", "write an array of the same rows"),
-    TEXT_OPTION("png", png, "FILE", "draw the results against length"),
-    FLAG_OPTION("resume", resume, "keep the rows of --csv that match, and go on from there"),
-    FLAG_OPTION("force", force, "write --csv anew, whatever the file holds"),
+    {.name = "by-position",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(by_position),
+     .help = "also the mean loss by position, in the longest windows"},
+    {.name = "csv",
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(csv),
+     .argument = "FILE",
+     .help = "write a row a result, as soon as it is there"},
+    {.name = "json",
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(json),
+     .argument = "FILE",
+     .help = "write an array of the same rows"},
+    {.name = "png",
+     .type = LOCUS_OPTION_TEXT,
+     .offset = FIELD(png),
+     .argument = "FILE",
+     .help = "draw the results against length"},
+    {.name = "resume",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(resume),
+     .help = "keep the rows of --csv that match, and go on from there"},
+    {.name = "force",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = FIELD(force),
+     .help = "write --csv anew, whatever the file holds"},
     {.name = NULL},
 };
 
@@ -73,10 +87,10 @@ static int compare_down(const void *a, const void *b)
 
 static bool add_length(struct locus_extrapolate *run, int length)
 {
-    int *lengths = realloc(run->lengths, ((size_t)run->n_lengths + 1) * sizeof *lengths);
+    int *lengths = realloc(run->lengths, ((size_t)run->sweep.n_lengths + 1) * sizeof *lengths);
     if (!lengths) return false;
-    run->lengths = lengths;
-    lengths[run->n_lengths++] = length;
+    run->sweep.lengths = run->lengths = lengths;
+    lengths[run->sweep.n_lengths++] = length;
     return true;
 }
 
@@ -110,17 +124,16 @@ static int read_lengths(struct locus_extrapolate *run, const char *list)
                                    "--lengths: found '%s', expected N or FROM:TO, and commas "
                                    "between several",
                                    item);
-        if (run->n_lengths > MOST)
+        if (run->sweep.n_lengths > MOST)
             return locus_log_usage(command_name, "--lengths: more than %d lengths", MOST);
         for (int64_t n = from; n <= to; n *= 2)
             if (!add_length(run, (int)n)) return locus_log_error("out of memory for the lengths");
     }
-    qsort(run->lengths, (size_t)run->n_lengths, sizeof *run->lengths, compare_down);
-    int kept = 0;
-    for (int i = 0; i < run->n_lengths; i++)
-        if (kept == 0 || run->lengths[kept - 1] != run->lengths[i])
-            run->lengths[kept++] = run->lengths[i];
-    run->n_lengths = kept;
+    qsort(run->lengths, (size_t)run->sweep.n_lengths, sizeof *run->lengths, compare_down);
+    int n = 0; /* that differ */
+    for (int i = 0; i < run->sweep.n_lengths; i++)
+        if (n == 0 || run->lengths[n - 1] != run->lengths[i]) run->lengths[n++] = run->lengths[i];
+    run->sweep.n_lengths = n;
     return -1;
 }
 
@@ -128,15 +141,15 @@ static int read_lengths(struct locus_extrapolate *run, const char *list)
 static int choose_lengths(struct locus_extrapolate *run)
 {
     const char *list = run->options->lengths;
-    if (!list && run->task >= 0) list = locus_task_lengths((enum locus_task)run->task);
+    if (!list && run->sweep.task >= 0) list = locus_task_lengths((enum locus_task)run->sweep.task);
     int status = list ? read_lengths(run, list) : -1;
-    if (status >= 0 || run->task < 0 || run->n_lengths == 0) return status;
+    if (status >= 0 || run->sweep.task < 0 || run->sweep.n_lengths == 0) return status;
     enum { LONGEST = 1 << 20 }; /* texts are made and tokenized before a session can refuse them */
-    const int shortest = locus_task_shortest((enum locus_task)run->task);
-    const char *task = locus_task_name((enum locus_task)run->task);
-    if (run->lengths[run->n_lengths - 1] < shortest)
+    const int shortest = locus_task_shortest((enum locus_task)run->sweep.task);
+    const char *task = locus_task_name((enum locus_task)run->sweep.task);
+    if (run->lengths[run->sweep.n_lengths - 1] < shortest)
         return locus_log_usage(command_name, "--lengths: found %d, a %s text has %d or more",
-                               run->lengths[run->n_lengths - 1], task, shortest);
+                               run->lengths[run->sweep.n_lengths - 1], task, shortest);
     if (run->lengths[0] > LONGEST)
         return locus_log_usage(command_name, "--lengths: found %d, a %s text has %d or fewer",
                                run->lengths[0], task, LONGEST);
@@ -172,31 +185,33 @@ static int refuse_misplaced(const struct locus_extrapolate_options *options, boo
 static int read_task(struct locus_extrapolate *run)
 {
     const struct locus_extrapolate_options *options = run->options;
-    run->task = LOCUS_N_TASKS - 1;
-    while (run->task >= 0 &&
-           strcmp(options->task, locus_task_name((enum locus_task)run->task)) != 0)
-        run->task--;
-    int status = refuse_misplaced(options, run->task < 0);
-    if (status >= 0 || run->task >= 0) return status;
-    return locus_plan_option(&run->plan, command_name, &options->text);
+    run->sweep.task = LOCUS_N_TASKS - 1;
+    while (run->sweep.task >= 0 &&
+           strcmp(options->task, locus_task_name((enum locus_task)run->sweep.task)) != 0)
+        run->sweep.task--;
+    int status = refuse_misplaced(options, run->sweep.task < 0);
+    if (status >= 0 || run->sweep.task >= 0) return status;
+    return locus_plan_option(&run->sweep.plan, command_name, &options->text);
 }
 
-/* ---- contenders --------------------------------------------------------------------------- */
+/* ---- series ------------------------------------------------------------------------------- */
 
-static struct locus_contender *add_contender(struct locus_extrapolate *run, const char *model,
-                                             const char *position)
+static bool add_series(struct locus_extrapolate *run, const char *model, const char *position)
 {
-    const size_t n = (size_t)run->n_contenders + 1;
-    struct locus_contender *contenders = realloc(run->contenders, n * sizeof *contenders);
-    if (!contenders) return NULL;
-    run->contenders = contenders;
-    struct locus_contender *contender = &contenders[run->n_contenders++];
-    *contender = (struct locus_contender){.model = model, .position = position};
-    return contender;
+    const size_t n = (size_t)run->sweep.n_series + 1;
+    struct locus_series *series = realloc(run->series, n * sizeof *series);
+    if (!series) return false;
+    run->sweep.series = run->series = series;
+    const char **models = realloc(run->model_options, n * sizeof *models);
+    if (!models) return false;
+    run->model_options = models;
+    models[run->sweep.n_series] = model;
+    series[run->sweep.n_series++] = (struct locus_series){.position = position};
+    return true;
 }
 
 /* -P belongs to the -m before it; a model without one runs its own scheme. */
-static int read_contenders(struct locus_extrapolate *run)
+static int read_series(struct locus_extrapolate *run)
 {
     const struct locus_ordered *given = &run->options->models;
     const char *model = NULL;
@@ -207,7 +222,7 @@ static int read_contenders(struct locus_extrapolate *run)
         any_model |= given->items[i].letter == 'm';
     for (int i = 0; i < given->n_items && fits; i++) {
         if (given->items[i].letter == 'm') {
-            if (open) fits = add_contender(run, model, NULL) != NULL;
+            if (open) fits = add_series(run, model, NULL);
             model = given->items[i].text;
             open = true;
             continue;
@@ -217,10 +232,10 @@ static int read_contenders(struct locus_extrapolate *run)
         if (any_model && !model)
             return locus_log_usage(command_name, "-P %s comes before the -m it belongs to",
                                    given->items[i].text);
-        fits = add_contender(run, model, given->items[i].text) != NULL;
+        fits = add_series(run, model, given->items[i].text);
         open = false;
     }
-    if (fits && (open || run->n_contenders == 0)) fits = add_contender(run, model, NULL) != NULL;
+    if (fits && (open || run->sweep.n_series == 0)) fits = add_series(run, model, NULL);
     return fits ? -1 : locus_log_error("out of memory for the options");
 }
 
@@ -228,5 +243,5 @@ int locus_extrapolate_read_options(struct locus_extrapolate *run)
 {
     int status = read_task(run);
     if (status < 0) status = choose_lengths(run);
-    return status < 0 ? read_contenders(run) : status;
+    return status < 0 ? read_series(run) : status;
 }

@@ -20,7 +20,7 @@
 #include "cli/kit/outputs.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/table.h"
-#include "experiment/setting.h"
+#include "forward/session.h"
 
 static const char command_name[] = "perplexity";
 
@@ -213,7 +213,7 @@ static bool finish_text(struct locus_perplexity *run, int index, const struct lo
     locus_error error;
     if (summary.tokens == 0) return true; /* interrupted before anything was */
     struct locus_row *row = &run->rows[run->n_rows++];
-    bool set = locus_row_set_session(row, "perplexity", &run->model, run->session);
+    bool set = locus_row_set_session(row, "perplexity", &run->model, &run->session->setup);
     set &= locus_row_set_plan(row, text->name, text->sha, &run->plan, corpus);
     /* The default may be more than one of several texts fills. */
     set &= locus_row_set_int(row, LOCUS_COLUMN_LENGTH, locus_corpus_longest(corpus, &run->plan));

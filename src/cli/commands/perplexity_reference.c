@@ -12,7 +12,6 @@
 #include "cli/kit/model_file.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/table.h"
-#include "experiment/setting.h"
 #include "forward/cache.h"
 #include "tokenizer/tokenizer.h"
 
