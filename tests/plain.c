@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/quant.h"
+#include "kernels/formats.h"
 
 struct plain_block {
     struct plain_block *next;

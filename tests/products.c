@@ -102,7 +102,7 @@ struct product random_product(enum locus_tensor_type type, int rows, int cols, i
     product.panels = guard_panels(&product.weight);
     product.x = random_floats((size_t)n * (size_t)cols, odd);
     product.blocks =
-        guard((size_t)n * (size_t)cols / LOCUS_BLOCK * sizeof(struct locus_activation_block));
+        guard((size_t)n * (size_t)cols / LOCUS_QUANT_BLOCK * sizeof(struct locus_activation_block));
     product.bf16 = guard((size_t)n * locus_bf16_cols(cols) * sizeof(uint16_t));
     product.bias = random_floats((size_t)rows, odd);
     product.before = random_floats((size_t)n * (size_t)rows, odd);
@@ -139,7 +139,7 @@ struct guarded multiply(const struct product *product, const struct locus_kernel
     const int cols = product->weight.cols;
     if (locus_tensor_is_quantised(product->weight.type))
         for (int i = 0; i < product->n; i++)
-            kernels->quantize(blocks + (size_t)i * (size_t)(cols / LOCUS_BLOCK),
+            kernels->quantize(blocks + (size_t)i * (size_t)(cols / LOCUS_QUANT_BLOCK),
                               floats_of(&product->x) + (size_t)i * (size_t)cols, cols);
     for (int i = 0; i < product->n && kernels->to_bf16; i++)
         kernels->to_bf16((uint16_t *)(void *)product->bf16.block +

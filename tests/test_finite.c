@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/quant.h"
+#include "kernels/formats.h"
 #include "model/finite.h"
 #include "testing.h"
 #include "variant.h"
@@ -61,7 +61,8 @@ START_TEST(one_odd_value_is_found_in_every_type)
         ck_assert_str_eq(odd.tensor, "matrix");
         ck_assert_int_eq(odd.row, 2);
         /* A block that has no scale is odd as a whole. */
-        ck_assert_int_eq(odd.column, blocks ? columns[i] / LOCUS_BLOCK * LOCUS_BLOCK : columns[i]);
+        ck_assert_int_eq(odd.column,
+                         blocks ? columns[i] / LOCUS_QUANT_BLOCK * LOCUS_QUANT_BLOCK : columns[i]);
         ck_assert(isnan(odd.value));
     }
     ck_assert(find(write_file(type, 0, 5, -INFINITY), &odd));

@@ -138,21 +138,21 @@ END_TEST
 START_TEST(blocks_of_activations_have_the_bits_of_plain_c)
 {
     for (int trial = 0; trial < 200; trial++) {
-        const int n = LOCUS_BLOCK * random_int(1, 5);
+        const int n = LOCUS_QUANT_BLOCK * random_int(1, 5);
         struct guarded x = random_floats((size_t)n, trial % 4 == 0 ? 4 : 0);
         if (trial % 4 == 1) memset(x.block, 0, x.size / 2);
         if (trial % 4 == 2) floats_of(&x)[random_int(0, n - 1)] = 1e-41f;
         struct guarded expected =
-            guard((size_t)n / LOCUS_BLOCK * sizeof(struct locus_activation_block));
+            guard((size_t)n / LOCUS_QUANT_BLOCK * sizeof(struct locus_activation_block));
         struct guarded found = guard(expected.size);
         plain_kernels()->quantize((void *)expected.block, floats_of(&x), n);
         const struct locus_activation_block *block = (const void *)expected.block;
-        int8_t q[LOCUS_BLOCK];
+        int8_t q[LOCUS_QUANT_BLOCK];
         float scale;
-        locus_quantize_row(q, &scale, floats_of(&x), LOCUS_BLOCK);
+        locus_quantize_row(q, &scale, floats_of(&x), LOCUS_QUANT_BLOCK);
         ck_assert_mem_eq(q, block->q, sizeof q);
         int sum = 0, first = 0;
-        for (int i = 0; i < LOCUS_BLOCK; i++) {
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
             sum += q[i];
             if (i < 16) first += q[i];
         }
@@ -327,14 +327,14 @@ static struct mixed mix_twice(const struct locus_kernels *kernels, const struct 
     for (size_t i = 0; i < n; i++)
         own.softmax[i].max = -HUGE_VALF;
     for (int block = 0; block < 2; block++) {
-        for (size_t i = 0; i < n * LOCUS_MIX_KEYS; i++)
+        for (size_t i = 0; i < n * LOCUS_KV_BLOCK; i++)
             own.scores[i] = floats_of(scores)[i] * (block ? 3.0f : 1.0f);
         kernels->mix(&own);
     }
     /* Weights outside of [first, end) are nobody's. */
     for (size_t i = 0; i < n; i++)
-        for (int j = 0; j < LOCUS_MIX_KEYS; j++)
-            if (j < op->first[i] || j >= op->end[i]) own.scores[i * LOCUS_MIX_KEYS + (size_t)j] = 0;
+        for (int j = 0; j < LOCUS_KV_BLOCK; j++)
+            if (j < op->first[i] || j >= op->end[i]) own.scores[i * LOCUS_KV_BLOCK + (size_t)j] = 0;
     return mixed;
 }
 
@@ -354,10 +354,10 @@ static void check_mix(enum locus_cache_format format, int head_dim, int n_rows, 
         if (end[i] <= first[i]) first[i] = end[i] = 0;
     }
     struct guarded values =
-        random_cache(format, LOCUS_MIX_KEYS * locus_value_row_bytes(format, head_dim), odd);
-    struct guarded scores = random_floats((size_t)n_rows * LOCUS_MIX_KEYS, odd);
+        random_cache(format, LOCUS_KV_BLOCK * locus_value_row_bytes(format, head_dim), odd);
+    struct guarded scores = random_floats((size_t)n_rows * LOCUS_KV_BLOCK, odd);
     const struct locus_mixing op = {.format = format,
-                                    .stride = LOCUS_MIX_KEYS,
+                                    .stride = LOCUS_KV_BLOCK,
                                     .first = first,
                                     .end = end,
                                     .values = values.block,
@@ -390,20 +390,20 @@ END_TEST
 static void mix_row(const struct locus_kernels *kernels, struct locus_softmax *softmax, float *mix,
                     const float *scores, const float *values, int head_dim)
 {
-    static const int first[] = {0}, end[] = {LOCUS_MIX_KEYS};
-    float own[LOCUS_MIX_KEYS];
+    static const int first[] = {0}, end[] = {LOCUS_KV_BLOCK};
+    float own[LOCUS_KV_BLOCK];
     memcpy(own, scores, sizeof own);
     kernels->mix(&(struct locus_mixing){.format = LOCUS_FORMAT_F32,
                                         .softmax = softmax,
                                         .mix = mix,
                                         .scores = own,
-                                        .stride = LOCUS_MIX_KEYS,
+                                        .stride = LOCUS_KV_BLOCK,
                                         .first = first,
                                         .end = end,
                                         .values = values,
                                         .n_rows = 1,
                                         .head_dim = head_dim});
-    for (int j = 0; j < LOCUS_MIX_KEYS; j++)
+    for (int j = 0; j < LOCUS_KV_BLOCK; j++)
         ck_assert_msg(own[j] >= 0 && own[j] <= 1, "%s: weight %d is %g", kernels->name, j,
                       (double)own[j]);
 }
@@ -414,8 +414,8 @@ static void check_unseen(const struct locus_kernels *kernels, const float *score
 {
     enum { HEAD_DIM = 16 };
     struct locus_softmax fresh = {.max = -INFINITY}, softmax = fresh, once = fresh;
-    float mix[HEAD_DIM] = {0}, mixed_once[HEAD_DIM] = {0}, unseen[LOCUS_MIX_KEYS];
-    for (int j = 0; j < LOCUS_MIX_KEYS; j++)
+    float mix[HEAD_DIM] = {0}, mixed_once[HEAD_DIM] = {0}, unseen[LOCUS_KV_BLOCK];
+    for (int j = 0; j < LOCUS_KV_BLOCK; j++)
         unseen[j] = -INFINITY;
     mix_row(kernels, &softmax, mix, unseen, values, HEAD_DIM);
     ck_assert_int_eq(memcmp(&softmax, &fresh, sizeof fresh), 0);
@@ -430,8 +430,8 @@ static void check_unseen(const struct locus_kernels *kernels, const float *score
 
 START_TEST(query_whose_keys_are_all_at_minus_infinity_has_no_weights)
 {
-    struct guarded scores = random_floats(LOCUS_MIX_KEYS, 0);
-    struct guarded values = random_floats((size_t)LOCUS_MIX_KEYS * 16, 0);
+    struct guarded scores = random_floats(LOCUS_KV_BLOCK, 0);
+    struct guarded values = random_floats((size_t)LOCUS_KV_BLOCK * 16, 0);
     const struct locus_kernels *kernels;
     check_unseen(plain_kernels(), floats_of(&scores), floats_of(&values));
     for (int i = 0; (kernels = kernels_at(i)); i++)

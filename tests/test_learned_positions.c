@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "position/sigmoid.h"
+#include "base/math.h"
 #include "position_testing.h"
 #include "testing.h"
 

@@ -1,5 +1,5 @@
 /* Functions of the hot path against the C library's in double, over every 4999th float. */
-#include "kernels/math.h"
+#include "base/math.h"
 
 #include <float.h>
 

@@ -1,7 +1,7 @@
 /* Number formats: halves one by one, blocks by their definition, packed weights there and back, and
  * plain C's matrix product against the chain that it is by definition.
  */
-#include "kernels/quant.h"
+#include "kernels/formats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -110,33 +110,33 @@ START_TEST(blocks_are_scaled_integers)
 {
     struct locus_q8_0 q8 = {.scale = locus_float_to_f16(0.25F)};
     struct locus_q4_0 q4 = {.scale = locus_float_to_f16(-0.5F)};
-    float out[LOCUS_BLOCK];
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    float out[LOCUS_QUANT_BLOCK];
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         q8.q[i] = (int8_t)(i * 8 - 128);
-    for (int i = 0; i < LOCUS_BLOCK / 2; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK / 2; i++)
         q4.q[i] = (uint8_t)(i | (15 - i) << 4);
-    locus_dequantize_row(out, &q8, LOCUS_Q8_0, LOCUS_BLOCK);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    locus_dequantize_row(out, &q8, LOCUS_Q8_0, LOCUS_QUANT_BLOCK);
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         ck_assert(out[i] == (float)(i * 8 - 128) / 4);
-    locus_dequantize_row(out, &q4, LOCUS_Q4_0, LOCUS_BLOCK);
-    for (int i = 0; i < LOCUS_BLOCK / 2; i++) {
+    locus_dequantize_row(out, &q4, LOCUS_Q4_0, LOCUS_QUANT_BLOCK);
+    for (int i = 0; i < LOCUS_QUANT_BLOCK / 2; i++) {
         ck_assert(out[i] == (float)(i - 8) / -2);
-        ck_assert(out[i + LOCUS_BLOCK / 2] == (float)(7 - i) / -2);
+        ck_assert(out[i + LOCUS_QUANT_BLOCK / 2] == (float)(7 - i) / -2);
     }
 }
 END_TEST
 
-/* The rule of quant.h, in the plainest way. */
+/* The rule of formats.h, in the plainest way. */
 static void check_block(const float *x)
 {
-    int8_t q[LOCUS_BLOCK];
+    int8_t q[LOCUS_QUANT_BLOCK];
     float scale = locus_quantize_block(q, x), largest = 0;
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
     float inverse = 127 / largest;
     bool none = !isfinite(inverse);
     ck_assert(scale == (none ? 0 : largest / 127));
-    for (int i = 0; i < LOCUS_BLOCK; i++) {
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
         float wanted = none ? 0 : rintf(x[i] * inverse);
         ck_assert_msg((float)q[i] == wanted, "%.9g of %.9g is %d, expected %g", (double)x[i],
                       (double)largest, q[i], (double)wanted);
@@ -145,17 +145,17 @@ static void check_block(const float *x)
 
 START_TEST(activations_are_quantised_by_one_exact_rule)
 {
-    float x[LOCUS_BLOCK];
+    float x[LOCUS_QUANT_BLOCK];
     for (int round = 0; round < 20000; round++) {
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
             x[i] = ldexpf(draw_float(), round % 270 - 148);
         check_block(x);
         x[0] = 127; /* whole numbers and a half: ties */
-        for (int i = 1; i < LOCUS_BLOCK; i++)
+        for (int i = 1; i < LOCUS_QUANT_BLOCK; i++)
             x[i] = (float)(int)(draw() % 253) / 2 - 63;
         check_block(x);
     }
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         x[i] = 0;
     check_block(x);
     x[3] = 1e-45F;
@@ -167,12 +167,12 @@ END_TEST
 
 START_TEST(activations_that_are_no_numbers_are_carried_by_the_scale)
 {
-    int8_t q[LOCUS_BLOCK];
-    float x[LOCUS_BLOCK] = {1, -INFINITY, 3};
+    int8_t q[LOCUS_QUANT_BLOCK];
+    float x[LOCUS_QUANT_BLOCK] = {1, -INFINITY, 3};
     ck_assert(isinf(locus_quantize_block(q, x)));
     x[30] = NAN;
     ck_assert(isnan(locus_quantize_block(q, x)));
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         ck_assert_int_eq(q[i], 0);
 }
 END_TEST
@@ -254,19 +254,19 @@ static float sum_of(const struct matrix *matrix, int row, const float *x)
     float acc = 0;
     for (int c = 0; c < COLS && !type->read; c++)
         acc = fmaf(x[c], matrix->values[(size_t)row * COLS + (size_t)c], acc);
-    for (size_t b = 0; b < COLS / LOCUS_BLOCK && type->read; b++) {
-        int8_t q[LOCUS_BLOCK];
+    for (size_t b = 0; b < COLS / LOCUS_QUANT_BLOCK && type->read; b++) {
+        int8_t q[LOCUS_QUANT_BLOCK];
         struct locus_levels levels;
-        const float in_scale = locus_quantize_block(q, x + b * LOCUS_BLOCK);
+        const float in_scale = locus_quantize_block(q, x + b * LOCUS_QUANT_BLOCK);
         int sum = 0;
         type->read(&levels, stored, b);
         for (int s = 0; s < form.n_scales; s++) {
             int dot = 0;
-            for (int i = 0; i < LOCUS_BLOCK; i++)
+            for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
                 if (form.n_scales == 1 || i / 16 == s) dot += q[i] * levels.q[i];
             acc = fmaf((float)dot, levels.scale[s] * in_scale, acc);
         }
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
             sum += q[i];
         if (form.mins) acc = fmaf((float)sum, levels.min * in_scale, acc);
     }
@@ -280,7 +280,7 @@ START_TEST(plain_products_are_what_they_are_by_definition)
     struct matrix *matrix = new_matrix(_i);
     struct locus_weight weight = pack(matrix, ROWS, 0);
     const struct locus_kernels *kernels = plain_kernels();
-    struct locus_activation_block *blocks = calloc(N * COLS / LOCUS_BLOCK, sizeof *blocks);
+    struct locus_activation_block *blocks = calloc(N * COLS / LOCUS_QUANT_BLOCK, sizeof *blocks);
     float x[N * COLS], bias[ROWS], out[N * ROWS], before[N * ROWS];
     ck_assert_ptr_nonnull(blocks);
     for (int i = 0; i < N * COLS; i++)
@@ -290,7 +290,7 @@ START_TEST(plain_products_are_what_they_are_by_definition)
     for (int r = 0; r < ROWS; r++)
         bias[r] = draw_float();
     for (int i = 0; i < N; i++)
-        kernels->quantize(blocks + i * (COLS / LOCUS_BLOCK), x + i * COLS, COLS);
+        kernels->quantize(blocks + i * (COLS / LOCUS_QUANT_BLOCK), x + i * COLS, COLS);
     struct locus_matmul op = {
         .out = out, .in = {x, blocks, NULL}, .weight = &weight, .bias = bias, .n = N, .add = true};
     for (int thread = 0; thread < 3; thread++)

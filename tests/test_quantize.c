@@ -37,19 +37,19 @@ static double squared_error(const float *a, const float *b, size_t n)
 
 START_TEST(halves_are_the_nearest)
 {
-    float x[LOCUS_BLOCK], back[LOCUS_BLOCK];
-    unsigned char row[4 * LOCUS_BLOCK];
+    float x[LOCUS_QUANT_BLOCK], back[LOCUS_QUANT_BLOCK];
+    unsigned char row[4 * LOCUS_QUANT_BLOCK];
     uint32_t state = 7;
     for (int b = 0; b < N_BLOCKS; b++) {
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
             x[i] = draw(&state) * 0.03f;
-        locus_encode_row(row, LOCUS_F16, x, LOCUS_BLOCK);
-        locus_dequantize_row(back, row, LOCUS_F16, LOCUS_BLOCK);
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        locus_encode_row(row, LOCUS_F16, x, LOCUS_QUANT_BLOCK);
+        locus_dequantize_row(back, row, LOCUS_F16, LOCUS_QUANT_BLOCK);
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
             ck_assert_float_le(fabsf(back[i] - x[i]), fabsf(x[i]) / 2048 + 3e-8f);
-        locus_encode_row(row, LOCUS_BF16, x, LOCUS_BLOCK);
-        locus_dequantize_row(back, row, LOCUS_BF16, LOCUS_BLOCK);
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        locus_encode_row(row, LOCUS_BF16, x, LOCUS_QUANT_BLOCK);
+        locus_dequantize_row(back, row, LOCUS_BF16, LOCUS_QUANT_BLOCK);
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
             ck_assert_float_le(fabsf(back[i] - x[i]), fabsf(x[i]) / 256);
     }
 }
@@ -58,18 +58,18 @@ END_TEST
 /* Where a step of the block's own leads: to the nearest level, or to the last on that side. */
 START_TEST(each_value_of_a_block_has_its_nearest_level)
 {
-    float x[LOCUS_BLOCK];
+    float x[LOCUS_QUANT_BLOCK];
     struct locus_q8_0 q8;
     struct locus_q4_0 q4;
     uint32_t state = 5;
     for (int b = 0; b < N_BLOCKS; b++) {
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
             x[i] = draw(&state) * 0.03f;
-        locus_encode_row(&q8, LOCUS_Q8_0, x, LOCUS_BLOCK);
-        locus_encode_row(&q4, LOCUS_Q4_0, x, LOCUS_BLOCK);
+        locus_encode_row(&q8, LOCUS_Q8_0, x, LOCUS_QUANT_BLOCK);
+        locus_encode_row(&q4, LOCUS_Q4_0, x, LOCUS_QUANT_BLOCK);
         const float scale8 = locus_f16_to_float(q8.scale), scale4 = locus_f16_to_float(q4.scale);
-        for (int i = 0; i < LOCUS_BLOCK; i++) {
-            const int half = LOCUS_BLOCK / 2;
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
+            const int half = LOCUS_QUANT_BLOCK / 2;
             const int level4 = i < half ? (q4.q[i] & 15) - 8 : (q4.q[i - half] >> 4) - 8;
             const float exact8 = fminf(fmaxf(x[i] / scale8, -127), 127);
             const float exact4 = fminf(fmaxf(x[i] / scale4, -8), 7);
@@ -85,10 +85,10 @@ static void usual_rule(float *back, const float *x, enum locus_tensor_type type)
 {
     const bool q8 = type == LOCUS_Q8_0;
     float m = 0;
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         if (fabsf(x[i]) > fabsf(m)) m = x[i];
     float scale = locus_f16_to_float(locus_float_to_f16(q8 ? fabsf(m) / 127 : m / -8));
-    for (int i = 0; i < LOCUS_BLOCK; i++) {
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
         float level = scale != 0 ? roundf(x[i] / scale) : 0;
         back[i] = scale * fminf(fmaxf(level, q8 ? -127 : -8), q8 ? 127 : 7);
     }
@@ -101,18 +101,18 @@ START_TEST(blocks_lose_less_than_by_the_usual_rule)
         double share; /* of its squared error, over all blocks */
     } cases[] = {{LOCUS_Q8_0, 0.82}, {LOCUS_Q4_0, 0.9}};
     const enum locus_tensor_type type = cases[_i].type;
-    float x[LOCUS_BLOCK], back[LOCUS_BLOCK], usual[LOCUS_BLOCK];
-    unsigned char row[2 * LOCUS_BLOCK];
+    float x[LOCUS_QUANT_BLOCK], back[LOCUS_QUANT_BLOCK], usual[LOCUS_QUANT_BLOCK];
+    unsigned char row[2 * LOCUS_QUANT_BLOCK];
     uint32_t state = 11;
     double sum = 0, usual_sum = 0;
     for (int b = 0; b < N_BLOCKS; b++) {
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
             x[i] = draw(&state);
-        locus_encode_row(row, type, x, LOCUS_BLOCK);
-        locus_dequantize_row(back, row, type, LOCUS_BLOCK);
+        locus_encode_row(row, type, x, LOCUS_QUANT_BLOCK);
+        locus_dequantize_row(back, row, type, LOCUS_QUANT_BLOCK);
         usual_rule(usual, x, type);
-        double error = squared_error(back, x, LOCUS_BLOCK);
-        double usual_error = squared_error(usual, x, LOCUS_BLOCK);
+        double error = squared_error(back, x, LOCUS_QUANT_BLOCK);
+        double usual_error = squared_error(usual, x, LOCUS_QUANT_BLOCK);
         ck_assert_double_le(error, usual_error * 1.0001);
         sum += error, usual_sum += usual_error;
     }
@@ -123,15 +123,15 @@ END_TEST
 START_TEST(blocks_of_zeros_equal_values_and_subnormals_survive)
 {
     const float values[] = {0, 1, -1, 65504, 1e-42f, -3e-8f};
-    float x[LOCUS_BLOCK], back[LOCUS_BLOCK];
-    unsigned char row[4 * LOCUS_BLOCK];
+    float x[LOCUS_QUANT_BLOCK], back[LOCUS_QUANT_BLOCK];
+    unsigned char row[4 * LOCUS_QUANT_BLOCK];
     float value = values[_i];
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         x[i] = value;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-        locus_encode_row(row, types[t], x, LOCUS_BLOCK);
-        locus_dequantize_row(back, row, types[t], LOCUS_BLOCK);
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        locus_encode_row(row, types[t], x, LOCUS_QUANT_BLOCK);
+        locus_dequantize_row(back, row, types[t], LOCUS_QUANT_BLOCK);
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
             ck_assert_float_le(fabsf(back[i] - value), fabsf(value) / 200 + 6e-8f);
     }
 }
@@ -140,14 +140,14 @@ END_TEST
 START_TEST(blocks_without_a_scale_become_nan)
 {
     const float values[] = {INFINITY, -INFINITY, NAN, 3e38f, -9e6f};
-    float x[LOCUS_BLOCK] = {1, 2, 3}, back[LOCUS_BLOCK];
-    unsigned char row[2 * LOCUS_BLOCK];
+    float x[LOCUS_QUANT_BLOCK] = {1, 2, 3}, back[LOCUS_QUANT_BLOCK];
+    unsigned char row[2 * LOCUS_QUANT_BLOCK];
     x[_i] = values[_i];
     for (int t = 0; t < 2; t++) {
         const enum locus_tensor_type type = t ? LOCUS_Q4_0 : LOCUS_Q8_0;
-        locus_encode_row(row, type, x, LOCUS_BLOCK);
-        locus_dequantize_row(back, row, type, LOCUS_BLOCK);
-        for (int i = 0; i < LOCUS_BLOCK; i++)
+        locus_encode_row(row, type, x, LOCUS_QUANT_BLOCK);
+        locus_dequantize_row(back, row, type, LOCUS_QUANT_BLOCK);
+        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
             ck_assert_msg(isnan(back[i]), "%g in a block: value %d is %g", (double)values[_i], i,
                           (double)back[i]);
     }
@@ -321,8 +321,8 @@ START_TEST(a_value_that_does_not_fit_is_refused_and_leaves_no_file)
     char in[256];
     snprintf(in, sizeof in, "%s", testing_temporary("bad.gguf"));
     const char *out = testing_temporary("none.gguf");
-    float data[2 * LOCUS_BLOCK] = {0};
-    const int64_t dims[] = {LOCUS_BLOCK, 2};
+    float data[2 * LOCUS_QUANT_BLOCK] = {0};
+    const int64_t dims[] = {LOCUS_QUANT_BLOCK, 2};
     data[40] = values[_i];
     struct locus_checkpoint_writer *writer = locus_writer_create(NULL);
     locus_writer_string(writer, "general.architecture", "locus", 5);

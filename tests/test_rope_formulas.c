@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "position/angle.h"
+#include "base/math.h"
 #include "position/rope_scaling.h"
 #include "position_testing.h"
 #include "testing.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "hostile.h"
-#include "kernels/quant.h"
+#include "kernels/formats.h"
 #include "testing.h"
 
 enum { MAX_BLOCKS = 256, MAX_DROPPED = 256 };

@@ -256,7 +256,7 @@ static void compare_rotations(const struct locus_scheme_probe *probe, int layer,
     const size_t head_dim = (size_t)config->head_dim;
     const size_t k_head = (size_t)(head / (config->n_head / config->n_head_kv));
     for (int distance = 0, rotated_for = -1; distance <= last; distance++) {
-        const int at = last - distance, block = at - at % LOCUS_KEY_BLOCK;
+        const int at = last - distance, block = at - at % LOCUS_KV_BLOCK;
         const int q_origin = frame == LOCUS_FRAME_BLOCK ? block : 0;
         if (q_origin != rotated_for)
             rotate_basis(probe, layer, LOCUS_QUERY, config->n_head, last, q_origin, positions, q);

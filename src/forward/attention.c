@@ -67,7 +67,7 @@ static int group_size(const struct locus_session *session)
 /* Slots that all the keys of a session take. */
 static int whole_segment(const struct locus_session *session)
 {
-    return (session->setup.capacity - 1) / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK + LOCUS_KEY_BLOCK;
+    return (session->setup.capacity - 1) / LOCUS_KV_BLOCK * LOCUS_KV_BLOCK + LOCUS_KV_BLOCK;
 }
 
 /* Keys that are rotated for a query are so once for all heads of a row; of whole rows of scores
@@ -87,11 +87,11 @@ static struct scratch lay_out(const struct locus_session *session,
     const struct locus_config *config = &session->model->config;
     const size_t head_dim = (size_t)config->head_dim;
     struct scratch scratch = {.n_queries = unit_queries(session, position),
-                              .segment = LOCUS_KEY_BLOCK};
+                              .segment = LOCUS_KV_BLOCK};
     if (locus_position_whole_row(position)) scratch.segment = whole_segment(session);
     const size_t n = (size_t)scratch.n_queries;
     const size_t n_rotated = position->frame == LOCUS_FRAME_BLOCK ? n : 0;
-    const size_t n_keys = position->frame == LOCUS_FRAME_QUERY ? LOCUS_KEY_BLOCK : 0;
+    const size_t n_keys = position->frame == LOCUS_FRAME_QUERY ? LOCUS_KV_BLOCK : 0;
     scratch.q = take(base, used, n * head_dim);
     scratch.scores = take(base, used, n * (size_t)scratch.segment);
     scratch.mix = take(base, used, n * head_dim);
@@ -262,7 +262,7 @@ static void score_block(const struct unit *unit, int start, int end, int at)
             .scale = config->attention_scale,
         };
         if (by_query)
-            op.keys = scratch->panels + (size_t)kv * LOCUS_KEY_BLOCK * (size_t)config->head_dim;
+            op.keys = scratch->panels + (size_t)kv * LOCUS_KV_BLOCK * (size_t)config->head_dim;
         else
             op.keys = locus_cache_keys(&session->cache,
                                        unit->spans[0].group ? LOCUS_GROUP_KEYS : LOCUS_KEYS,
@@ -345,17 +345,17 @@ static void mix_block(const struct unit *unit, int start, int at)
 /* Takes slots [first, end) of the segment from `start` on into the softmax of every query. */
 static void take_segment(const struct unit *unit, int start, int first, int end)
 {
-    for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
-        const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
+    for (int block = start; block < end; block += LOCUS_KV_BLOCK) {
+        const int block_end = end < block + LOCUS_KV_BLOCK ? end : block + LOCUS_KV_BLOCK;
         if (unit->position->frame == LOCUS_FRAME_QUERY)
             rotate_block(unit, block, first > block ? first : block, block_end);
         score_block(unit, block, block_end, block - start);
     }
     clip_spans(unit, start, end);
     add_biases(unit, start);
-    for (int block = start; block < end; block += LOCUS_KEY_BLOCK) {
-        const int block_end = end < block + LOCUS_KEY_BLOCK ? end : block + LOCUS_KEY_BLOCK;
-        if (unit->scratch.segment > LOCUS_KEY_BLOCK) clip_spans(unit, block, block_end);
+    for (int block = start; block < end; block += LOCUS_KV_BLOCK) {
+        const int block_end = end < block + LOCUS_KV_BLOCK ? end : block + LOCUS_KV_BLOCK;
+        if (unit->scratch.segment > LOCUS_KV_BLOCK) clip_spans(unit, block, block_end);
         mix_block(unit, block, block - start);
     }
 }
@@ -371,7 +371,7 @@ static void take_span(struct unit *unit, const struct locus_span *spans)
     }
     gather_queries(unit);
     const int segment = unit->scratch.segment;
-    for (int start = first / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK; start < end; start += segment)
+    for (int start = first / LOCUS_KV_BLOCK * LOCUS_KV_BLOCK; start < end; start += segment)
         take_segment(unit, start, first > start ? first : start,
                      end < start + segment ? end : start + segment);
 }

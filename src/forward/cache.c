@@ -7,7 +7,7 @@
 #include "base/buffer.h"
 #include "kernels/transpose.h"
 
-enum { BLOCK_PANELS = LOCUS_KEY_BLOCK / LOCUS_KEY_PANEL };
+enum { BLOCK_PANELS = LOCUS_KV_BLOCK / LOCUS_KEY_PANEL };
 
 const char *locus_cache_type_name(enum locus_cache_type type)
 {
@@ -32,10 +32,10 @@ enum locus_status locus_cache_init(struct locus_cache *cache, bool group, locus_
     cache->key_panel_bytes = locus_key_panel_bytes(cache->format, cache->head_dim);
     cache->value_row_bytes = locus_value_row_bytes(cache->format, cache->head_dim);
     const size_t panels = BLOCK_PANELS * cache->key_panel_bytes;
-    const size_t rows = LOCUS_KEY_BLOCK * cache->value_row_bytes;
+    const size_t rows = LOCUS_KV_BLOCK * cache->value_row_bytes;
     cache->key_block_bytes = panels > rows ? panels : rows;
     bool failed = !locus_mul_size(n_stores, (size_t)cache->n_blocks, &n_blocks) ||
-                  !locus_mul_size(n_blocks, LOCUS_KEY_BLOCK, &n_slots);
+                  !locus_mul_size(n_blocks, LOCUS_KV_BLOCK, &n_slots);
     for (int store = 0; !failed && store < (group ? 2 : 1); store++) {
         cache->keys[store] = locus_aligned_zalloc(n_blocks, cache->key_block_bytes);
         failed = !cache->keys[store];
@@ -50,7 +50,7 @@ enum locus_status locus_cache_init(struct locus_cache *cache, bool group, locus_
     locus_cache_free(cache);
     return locus_fail(error, LOCUS_ERROR_MEMORY,
                       "out of memory: a cache of %lld positions in %d layers could not be had",
-                      (long long)cache->n_blocks * LOCUS_KEY_BLOCK, cache->n_layer);
+                      (long long)cache->n_blocks * LOCUS_KV_BLOCK, cache->n_layer);
 }
 
 void locus_cache_free(struct locus_cache *cache)
@@ -64,7 +64,7 @@ void locus_cache_free(struct locus_cache *cache)
 /* Where a slot's block is: a block of a layer's key head, counted over all stores. */
 static size_t block_of(const struct locus_cache *cache, int layer, int head, int slot)
 {
-    int block = slot / LOCUS_KEY_BLOCK;
+    int block = slot / LOCUS_KV_BLOCK;
     if (block >= cache->n_blocks)
         block = cache->n_pinned + (block - cache->n_pinned) % (cache->n_blocks - cache->n_pinned);
     size_t store = (size_t)layer * (size_t)cache->n_head_kv + (size_t)head;
@@ -78,7 +78,7 @@ static size_t key_offset(const struct locus_cache *cache, int layer, int head, i
 
 static size_t value_offset(const struct locus_cache *cache, int layer, int head, int slot)
 {
-    return block_of(cache, layer, head, slot) * LOCUS_KEY_BLOCK * cache->value_row_bytes;
+    return block_of(cache, layer, head, slot) * LOCUS_KV_BLOCK * cache->value_row_bytes;
 }
 
 const unsigned char *locus_cache_keys(const struct locus_cache *cache, enum locus_key_store store,
@@ -95,16 +95,16 @@ const unsigned char *locus_cache_values(const struct locus_cache *cache, int lay
 
 int locus_cache_first_held(const struct locus_cache *cache, int slot)
 {
-    int first = slot / LOCUS_KEY_BLOCK + 1 - (cache->n_blocks - cache->n_pinned);
-    return (first > cache->n_pinned ? first : cache->n_pinned) * LOCUS_KEY_BLOCK;
+    int first = slot / LOCUS_KV_BLOCK + 1 - (cache->n_blocks - cache->n_pinned);
+    return (first > cache->n_pinned ? first : cache->n_pinned) * LOCUS_KV_BLOCK;
 }
 
 /* Quantises up to 32 values by the rule of locus_quantize_row, filled up with zeros. */
-static float quantize_short(int8_t q[LOCUS_BLOCK], const float *x, int n)
+static float quantize_short(int8_t q[LOCUS_QUANT_BLOCK], const float *x, int n)
 {
-    float padded[LOCUS_BLOCK] = {0}, scale;
+    float padded[LOCUS_QUANT_BLOCK] = {0}, scale;
     memcpy(padded, x, (size_t)n * sizeof *x);
-    locus_quantize_row(q, &scale, padded, LOCUS_BLOCK);
+    locus_quantize_row(q, &scale, padded, LOCUS_QUANT_BLOCK);
     return scale;
 }
 
@@ -173,9 +173,9 @@ static bool put_key(const struct locus_cache *cache, unsigned char *panel, int l
         int n_blocks = locus_cache_blocks(head_dim);
         int8_t *out = (int8_t *)(floats + n_blocks * LOCUS_KEY_PANEL);
         for (int b = 0; b < n_blocks; b++) {
-            int8_t q[LOCUS_BLOCK];
-            int first = b * LOCUS_BLOCK, n = head_dim - first;
-            if (n > LOCUS_BLOCK) n = LOCUS_BLOCK;
+            int8_t q[LOCUS_QUANT_BLOCK];
+            int first = b * LOCUS_QUANT_BLOCK, n = head_dim - first;
+            if (n > LOCUS_QUANT_BLOCK) n = LOCUS_QUANT_BLOCK;
             floats[b * LOCUS_KEY_PANEL + lane] = quantize_short(q, k + first, n);
             for (int d = 0; d < n; d++)
                 out[(first + d) * LOCUS_KEY_PANEL + lane] = q[d];
@@ -198,9 +198,9 @@ static bool put_row(const struct locus_cache *cache, unsigned char *row, const f
         int n_blocks = locus_cache_blocks(head_dim);
         int8_t *out = (int8_t *)(floats + n_blocks);
         for (int b = 0; b < n_blocks; b++) {
-            int8_t q[LOCUS_BLOCK];
-            int first = b * LOCUS_BLOCK, n = head_dim - first;
-            if (n > LOCUS_BLOCK) n = LOCUS_BLOCK;
+            int8_t q[LOCUS_QUANT_BLOCK];
+            int first = b * LOCUS_QUANT_BLOCK, n = head_dim - first;
+            if (n > LOCUS_QUANT_BLOCK) n = LOCUS_QUANT_BLOCK;
             floats[b] = quantize_short(q, v + first, n);
             memcpy(out + first, q, (size_t)n);
         }
@@ -211,7 +211,7 @@ static bool put_row(const struct locus_cache *cache, unsigned char *row, const f
 void locus_cache_put_keys(struct locus_cache *cache, enum locus_key_store store, int layer,
                           int slot, const float *keys)
 {
-    const size_t panel = (size_t)(slot % LOCUS_KEY_BLOCK) / LOCUS_KEY_PANEL;
+    const size_t panel = (size_t)(slot % LOCUS_KV_BLOCK) / LOCUS_KEY_PANEL;
     for (int head = 0; head < cache->n_head_kv; head++) {
         unsigned char *block = cache->keys[store] + key_offset(cache, layer, head, slot);
         const float *key = keys + (size_t)head * (size_t)cache->head_dim;
@@ -225,7 +225,7 @@ static void put_rows(struct locus_cache *cache, unsigned char *store,
                      size_t (*offset)(const struct locus_cache *, int, int, int), int layer,
                      int slot, const float *rows)
 {
-    const size_t at = (size_t)(slot % LOCUS_KEY_BLOCK) * cache->value_row_bytes;
+    const size_t at = (size_t)(slot % LOCUS_KV_BLOCK) * cache->value_row_bytes;
     for (int head = 0; head < cache->n_head_kv; head++)
         if (!put_row(cache, store + offset(cache, layer, head, slot) + at,
                      rows + (size_t)head * (size_t)cache->head_dim))
@@ -256,7 +256,7 @@ static void get_row(const struct locus_cache *cache, const unsigned char *row, f
         break;
     case LOCUS_FORMAT_Q8_0:
         for (int d = 0; d < head_dim; d++)
-            out[d] = (float)q[d] * floats[d / LOCUS_BLOCK];
+            out[d] = (float)q[d] * floats[d / LOCUS_QUANT_BLOCK];
         break;
     }
 }
@@ -269,7 +269,7 @@ void locus_cache_get_key_rows(const struct locus_cache *cache, int layer, int fi
         const unsigned char *block = locus_cache_keys(cache, LOCUS_KEYS, layer, head, first);
         float *at = out + (size_t)head * head_dim;
         for (int j = first; j < end; j++, at += (size_t)cache->n_head_kv * head_dim)
-            get_row(cache, block + (size_t)(j % LOCUS_KEY_BLOCK) * cache->value_row_bytes, at);
+            get_row(cache, block + (size_t)(j % LOCUS_KV_BLOCK) * cache->value_row_bytes, at);
     }
 }
 
@@ -281,7 +281,7 @@ void locus_cache_pack_keys(const struct locus_cache *cache, const float *rows, i
         for (int first = 0; first < n; first += LOCUS_KEY_PANEL) {
             const unsigned char *lanes[LOCUS_KEY_PANEL];
             const float *keys = rows + (size_t)first * stride + (size_t)head * head_dim;
-            float *panel = panels + (size_t)(head * LOCUS_KEY_BLOCK + first) * head_dim;
+            float *panel = panels + (size_t)(head * LOCUS_KV_BLOCK + first) * head_dim;
             for (size_t lane = 0; lane < LOCUS_KEY_PANEL; lane++)
                 lanes[lane] = (const unsigned char *)(keys + lane * stride);
             locus_transpose_dwords((uint32_t *)(void *)panel, lanes, LOCUS_KEY_PANEL, whole);

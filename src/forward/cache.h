@@ -12,11 +12,6 @@
 #include "base/error.h"
 #include "kernels/kernels.h"
 
-enum { LOCUS_KEY_BLOCK = 64 /* slots */ };
-
-_Static_assert((int)LOCUS_KEY_BLOCK == (int)LOCUS_MIX_KEYS, "the softmax takes in a block at once");
-_Static_assert((int)LOCUS_KEY_BLOCK % (int)LOCUS_KEY_PANEL == 0, "a block is whole panels");
-
 enum locus_key_store {
     LOCUS_KEYS,      /* rotated for their own positions, or as projected */
     LOCUS_GROUP_KEYS /* the same keys at other positions */
@@ -40,7 +35,7 @@ const char *locus_cache_type_name(enum locus_cache_type type);
 /* Blocks that hold n slots, from a block's first on. */
 static inline int locus_cache_n_blocks(int n)
 {
-    return n > 0 ? (n - 1) / LOCUS_KEY_BLOCK + 1 : 0;
+    return n > 0 ? (n - 1) / LOCUS_KV_BLOCK + 1 : 0;
 }
 
 /* Allocates the stores; the shape (all that is not a pointer or a size in bytes) is the caller's

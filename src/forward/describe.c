@@ -31,7 +31,7 @@ struct locus_position_env locus_model_env(const struct locus_model *model, int s
         .trained_length = config->trained_length,
         .session_length = session_length,
         .score_scale = config->attention_scale,
-        .block_length = LOCUS_KEY_BLOCK,
+        .block_length = LOCUS_KV_BLOCK,
         .source = model,
         .tensor = locus_model_extra,
     };
@@ -91,11 +91,11 @@ static enum locus_status set_counts(struct locus_description *description,
     description->n_axes = params->n_axes;
     description->capacity = params->n_context ? params->n_context : model->config.trained_length;
     description->n_batch = params->n_batch ? params->n_batch : DEFAULT_BATCH;
-    if (description->capacity > INT_MAX - LOCUS_KEY_BLOCK - description->first_position)
+    if (description->capacity > INT_MAX - LOCUS_KV_BLOCK - description->first_position)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "a session of %d positions from %d on, expected an end below %d",
                           description->capacity, description->first_position,
-                          INT_MAX - LOCUS_KEY_BLOCK);
+                          INT_MAX - LOCUS_KV_BLOCK);
     return LOCUS_OK;
 }
 

@@ -9,9 +9,9 @@
  */
 #include <string.h>
 
+#include "base/math.h"
 #include "forward/mlp.h"
 #include "forward/pass.h"
-#include "position/angle.h"
 
 static void embed(const struct pass *pass)
 {
@@ -125,7 +125,7 @@ static void rotate_keys(const struct locus_session *session, int layer, float *k
         op.token_states = locus_layer_states(session, layer, slot + i);
         op.coordinates = locus_coordinates_at(session, slot + i);
         if (position->frame == LOCUS_FRAME_BLOCK) {
-            const int left = LOCUS_KEY_BLOCK - (slot + i) % LOCUS_KEY_BLOCK;
+            const int left = LOCUS_KV_BLOCK - (slot + i) % LOCUS_KV_BLOCK;
             op.n = left < n - i ? left : n - i;
             op.origin = locus_block_origin(session, slot + i, group);
         }

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/math.h"
+#include "base/math.h"
 
 /* hidden[n, n_ff] = activation(hidden), times up unless that is NULL, as the input of matrix
  * products. Rows go through all of it while they are near; where they are fewer than threads, each

@@ -67,8 +67,8 @@ static inline void convert(const struct pass *pass, const float *row, int i, int
 {
     struct locus_session *session = pass->session;
     if (forms & AS_BLOCKS)
-        session->kernels->quantize(session->blocks + (size_t)i * (size_t)(n_cols / LOCUS_BLOCK),
-                                   row, n_cols);
+        session->kernels->quantize(
+            session->blocks + (size_t)i * (size_t)(n_cols / LOCUS_QUANT_BLOCK), row, n_cols);
     if (forms & AS_BF16)
         session->kernels->to_bf16(session->bf16 + (size_t)i * locus_bf16_cols(n_cols), row, n_cols);
 }

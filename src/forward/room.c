@@ -34,13 +34,13 @@ static enum locus_status make_cache(struct locus_session *session, locus_error *
         const int keep = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
         const int n_pinned = locus_cache_n_blocks(keep);
         const long long n_slots = policy->kind->plain(policy) - keep + 2LL * session->setup.n_batch;
-        const long long n_ring = (n_slots - 1) / LOCUS_KEY_BLOCK + 2; /* begun within a block */
+        const long long n_ring = (n_slots - 1) / LOCUS_KV_BLOCK + 2; /* begun within a block */
         if (n_pinned + n_ring < session->cache.n_blocks) {
             session->cache.n_pinned = n_pinned;
             session->cache.n_blocks = n_pinned + (int)n_ring;
         }
     }
-    session->first_held = session->cache.n_pinned * LOCUS_KEY_BLOCK;
+    session->first_held = session->cache.n_pinned * LOCUS_KV_BLOCK;
     return locus_cache_init(&session->cache, acts && policy->kind->group, error);
 }
 
@@ -115,7 +115,7 @@ static enum locus_status make_scratch(struct locus_session *session, locus_error
         {(void **)&session->expert_first, n_expert ? n_expert + 1 : 0, 1, sizeof(int)},
         {(void **)&session->gathered, n_mixed, n_embd, sizeof(float)},
         {(void **)&session->expert_out, n_mixed, n_embd, sizeof(float)},
-        {(void **)&session->blocks, n, widest / LOCUS_BLOCK, sizeof *session->blocks},
+        {(void **)&session->blocks, n, widest / LOCUS_QUANT_BLOCK, sizeof *session->blocks},
         {(void **)&session->bf16, n, locus_bf16_cols((int)widest), sizeof *session->bf16},
         {(void **)&session->row_positions, n, 1, sizeof(int)},
         {(void **)&session->scored, n, 1, sizeof(int)},

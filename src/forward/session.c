@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
-#include "kernels/math.h"
+#include "base/math.h"
 #include "model/finite.h"
 
 static int max_int(int a, int b)
@@ -232,7 +232,7 @@ float *locus_session_logits(locus_session *session)
 static enum locus_status check_held(const struct locus_session *session, int n_keep,
                                     locus_error *error)
 {
-    const int pinned = session->cache.n_pinned * LOCUS_KEY_BLOCK;
+    const int pinned = session->cache.n_pinned * LOCUS_KV_BLOCK;
     struct locus_span spans[LOCUS_MAX_SPANS];
     const int n_spans = session->setup.policy.kind->split(&session->setup.policy, n_keep, spans);
     for (int s = 0; s < n_spans; s++) {
@@ -258,7 +258,7 @@ enum locus_status locus_session_rewind(locus_session *session, int n_keep, locus
     enum locus_status status = check_held(session, n_keep, error);
     if (status) return status;
     session->length = n_keep;
-    const int pinned = session->cache.n_pinned * LOCUS_KEY_BLOCK;
+    const int pinned = session->cache.n_pinned * LOCUS_KV_BLOCK;
     if (n_keep <= pinned) session->first_held = pinned;
     return LOCUS_OK;
 }

@@ -120,7 +120,7 @@ static inline float *locus_layer_states(const struct locus_session *session, int
  * store has it. */
 static inline int locus_block_origin(const struct locus_session *session, int slot, bool group)
 {
-    int start = slot / LOCUS_KEY_BLOCK * LOCUS_KEY_BLOCK;
+    int start = slot / LOCUS_KV_BLOCK * LOCUS_KV_BLOCK;
     return group ? session->group_positions[start] : session->setup.first_position + start;
 }
 

@@ -77,7 +77,7 @@ INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *blo
 {
     const char *levels = block + locus_block_levels(form);
     const float *mins = (const float *)(const void *)(block + locus_block_mins(form));
-    const int n_groups = LOCUS_BLOCK / 4 / form.n_scales;
+    const int n_groups = LOCUS_QUANT_BLOCK / 4 / form.n_scales;
     for (int s = 0; s < form.n_scales; s++) {
         ivec dots[MAX_ACC];
         for (int t = 0; t < n_rows; t++)
@@ -113,7 +113,7 @@ INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *blo
 INLINE void accumulate_blocks(struct locus_traits form, vec *acc, const struct locus_matmul *op,
                               const char *panel, int row, int n_rows, int first, int n_vecs)
 {
-    const size_t n_blocks = (size_t)op->weight->cols / LOCUS_BLOCK;
+    const size_t n_blocks = (size_t)op->weight->cols / LOCUS_QUANT_BLOCK;
     const size_t block_bytes = locus_block_bytes(form);
     const struct locus_activation_block *in = op->in.blocks + (size_t)row * n_blocks;
     for (size_t b = 0; b < n_blocks; b++) {

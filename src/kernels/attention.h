@@ -38,7 +38,7 @@ INLINE vec key_lanes(enum locus_cache_format format, const char *panel, int head
     const int at = d * LOCUS_KEY_PANEL + v * VEC_LANES;
     if (format == LOCUS_FORMAT_F32) return vec_load(floats + at);
     if (format == LOCUS_FORMAT_F16) return vec_of_f16((const uint16_t *)(const void *)panel + at);
-    const float *scales = floats + d / LOCUS_BLOCK * LOCUS_KEY_PANEL + v * VEC_LANES;
+    const float *scales = floats + d / LOCUS_QUANT_BLOCK * LOCUS_KEY_PANEL + v * VEC_LANES;
     const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim) * LOCUS_KEY_PANEL);
     return vec_mul(vec_of_bytes(q + at), vec_load(scales));
 }
@@ -114,7 +114,7 @@ static void scores(const struct locus_scores *op)
 
 /* ---- softmax ------------------------------------------------------------------------------ */
 
-enum { MIX_VECS = LOCUS_MIX_KEYS / VEC_LANES, SUM_VECS = SUMS / VEC_LANES };
+enum { MIX_VECS = LOCUS_KV_BLOCK / VEC_LANES, SUM_VECS = SUMS / VEC_LANES };
 
 /* What the row has gathered so far, relative to a new maximum. */
 static void shrink_row(const struct locus_mixing *op, int row, float factor)
@@ -135,8 +135,8 @@ INLINE void softmax_row(const struct locus_mixing *op, int row)
     float *scores = op->scores + (size_t)row * op->stride;
     const int first = op->first[row], end = op->end[row];
     if (first >= end) return;
-    if (first > 0 || end < LOCUS_MIX_KEYS)
-        for (int j = 0; j < LOCUS_MIX_KEYS; j += VEC_LANES)
+    if (first > 0 || end < LOCUS_KV_BLOCK)
+        for (int j = 0; j < LOCUS_KV_BLOCK; j += VEC_LANES)
             vec_store(scores + j, vec_within(vec_load(scores + j), first - j, end - j));
     vec largest = vec_set(softmax->max);
     for (int v = 0; v < MIX_VECS; v++)
@@ -147,7 +147,7 @@ INLINE void softmax_row(const struct locus_mixing *op, int row)
         shrink_row(op, row, locus_exp(softmax->max - base));
         softmax->max = max;
     }
-    for (int j = 0; j < LOCUS_MIX_KEYS; j++)
+    for (int j = 0; j < LOCUS_KV_BLOCK; j++)
         scores[j] = locus_exp_weight(scores[j] - base);
     for (int v = 0; v < SUM_VECS; v++) {
         vec sum = vec_load(softmax->sums + v * VEC_LANES);
@@ -171,7 +171,7 @@ INLINE vec value_lanes(enum locus_cache_format format, const char *row, int head
     if (format == LOCUS_FORMAT_F32) return vec_load(floats + d);
     if (format == LOCUS_FORMAT_F16) return vec_of_f16((const uint16_t *)(const void *)row + d);
     const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim));
-    return vec_mul(vec_of_bytes(q + d), vec_set(floats[d / LOCUS_BLOCK]));
+    return vec_mul(vec_of_bytes(q + d), vec_set(floats[d / LOCUS_QUANT_BLOCK]));
 }
 
 /* The keys [first, end), seen by all n_rows queries from `row` on, into n_vecs vectors of
@@ -191,7 +191,7 @@ INLINE void mix_tile(enum locus_cache_format format, const struct locus_mixing *
         vec lanes[MAX_ACC];
         if (n_rows == 1 && d == 0) /* the row that has this place in the next block */
             for (size_t at = 0; at < locus_value_row_bytes(format, op->head_dim); at += 64)
-                __builtin_prefetch(value_row(format, op, j + LOCUS_MIX_KEYS) + at);
+                __builtin_prefetch(value_row(format, op, j + LOCUS_KV_BLOCK) + at);
         for (int v = 0; v < n_vecs; v++)
             lanes[v] = value_lanes(format, values, op->head_dim, d + v * VEC_LANES);
         for (int t = 0; t < n_rows; t++) {

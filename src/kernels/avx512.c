@@ -27,15 +27,15 @@ INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *
     return _mm512_add_epi32(dots, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 }
 
+#include "kernels/activations_avx512.h"
 #include "kernels/attention.h"
-#include "kernels/quantize_avx512.h"
 
 void locus_kernels_avx512(struct locus_kernels *kernels)
 {
     set_float_products(kernels);
     set_block_products(kernels);
     kernels->quantize = quantize_avx512;
-    kernels->to_f16 = to_halves_avx512;
+    kernels->to_f16 = to_f16_avx512;
     set_lanes(kernels);
 }
 #endif

@@ -55,7 +55,9 @@ INLINE struct locus_traits unpacked(struct locus_traits form)
     return form;
 }
 
-enum { BLOCK_BYTES = LOCUS_PANEL * (LOCUS_BLOCK + 2 * sizeof(float)) }; /* unpacked, at most */
+enum {
+    BLOCK_BYTES = LOCUS_PANEL * (LOCUS_QUANT_BLOCK + 2 * sizeof(float))
+}; /* unpacked, at most */
 
 /* The rows of a product that are being worked off, over one strip of one panel. */
 struct strip {
@@ -83,7 +85,7 @@ INLINE void unpack(struct locus_traits form, char *out, const char *packed, int 
             if (form.mins)
                 vec_store(floats + form.n_scales * LOCUS_PANEL + v * VEC_LANES,
                           vec_load(mins + v * VEC_LANES));
-            for (int g = 0; g < LOCUS_BLOCK / 4; g++)
+            for (int g = 0; g < LOCUS_QUANT_BLOCK / 4; g++)
                 _mm512_storeu_si512(
                     levels + (g * LOCUS_PANEL + v * VEC_LANES) * 4,
                     levels_load(form, block + locus_block_levels(form), g, v * VEC_LANES));
@@ -95,7 +97,7 @@ INLINE void strip_tile(struct locus_traits form, const struct strip *strip, int 
 {
     const struct locus_traits from = unpacked(form);
     const struct locus_matmul *op = strip->op;
-    const size_t stride = (size_t)op->weight->cols / LOCUS_BLOCK;
+    const size_t stride = (size_t)op->weight->cols / LOCUS_QUANT_BLOCK;
     const struct locus_activation_block *in =
         op->in.blocks + (size_t)row * stride + strip->first_block;
     const bool begins = strip->first_block == 0;
@@ -149,7 +151,7 @@ INLINE void matmul_unpacked(struct locus_traits form, const struct locus_matmul 
     _Alignas(64) char blocks[STRIP_BLOCKS * BLOCK_BYTES];
     float carried[CARRIED_ROWS][LOCUS_PANEL];
     const size_t block_bytes = locus_block_bytes(form);
-    const int n_blocks = op->weight->cols / LOCUS_BLOCK;
+    const int n_blocks = op->weight->cols / LOCUS_QUANT_BLOCK;
     const int rows = pass_rows(share.row_end - share.row, n_blocks);
     struct strip strip = {.op = op, .blocks = blocks, .carried = carried};
     for (strip.row = share.row; strip.row < share.row_end; strip.row = strip.row_end) {

@@ -14,7 +14,7 @@
 #ifndef LOCUS_KERNELS_FORM_H
 #define LOCUS_KERNELS_FORM_H
 
-#include "kernels/quant.h"
+#include "kernels/formats.h"
 
 enum { LOCUS_PANEL = 32 }; /* output rows a panel of weights */
 
@@ -44,16 +44,22 @@ static const struct locus_traits locus_forms[] = {
     [LOCUS_FORM_F32] = {.columns = 1, .bits = 32},
     [LOCUS_FORM_F16] = {.columns = 1, .bits = 16},
     [LOCUS_FORM_BF16] = {.columns = 2, .bits = 16},
-    [LOCUS_FORM_Q8] =
-        {.columns = LOCUS_BLOCK, .bits = 8, .negative = true, .n_scales = 1, .scale_bytes = 2},
+    [LOCUS_FORM_Q8] = {.columns = LOCUS_QUANT_BLOCK,
+                       .bits = 8,
+                       .negative = true,
+                       .n_scales = 1,
+                       .scale_bytes = 2},
     [LOCUS_FORM_Q4] =
-        {.columns = LOCUS_BLOCK, .bits = 4, .offset = 8, .n_scales = 1, .scale_bytes = 2},
+        {.columns = LOCUS_QUANT_BLOCK, .bits = 4, .offset = 8, .n_scales = 1, .scale_bytes = 2},
     [LOCUS_FORM_Q8_MIN] =
-        {.columns = LOCUS_BLOCK, .bits = 8, .n_scales = 1, .scale_bytes = 4, .mins = true},
+        {.columns = LOCUS_QUANT_BLOCK, .bits = 8, .n_scales = 1, .scale_bytes = 4, .mins = true},
     [LOCUS_FORM_Q4_MIN] =
-        {.columns = LOCUS_BLOCK, .bits = 4, .n_scales = 1, .scale_bytes = 4, .mins = true},
-    [LOCUS_FORM_Q8_TWO] =
-        {.columns = LOCUS_BLOCK, .bits = 8, .negative = true, .n_scales = 2, .scale_bytes = 4},
+        {.columns = LOCUS_QUANT_BLOCK, .bits = 4, .n_scales = 1, .scale_bytes = 4, .mins = true},
+    [LOCUS_FORM_Q8_TWO] = {.columns = LOCUS_QUANT_BLOCK,
+                           .bits = 8,
+                           .negative = true,
+                           .n_scales = 2,
+                           .scale_bytes = 4},
 };
 
 /* Where a block's mins begin, and its levels; how many bytes it has. */

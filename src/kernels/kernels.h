@@ -28,7 +28,11 @@
 
 /* ---- weights ------------------------------------------------------------------------------ */
 
-enum { LOCUS_KEY_PANEL = 16 }; /* cached positions a panel of keys: [head_dim][16] */
+/* The KV cache's two sizes. Cached keys lie in panels [head_dim][16]; a block is whole panels. */
+enum {
+    LOCUS_KEY_PANEL = 16, /* keys a panel */
+    LOCUS_KV_BLOCK = 64   /* slots a block, which the softmax takes in at once */
+};
 
 /* A packed matrix [rows, cols]; the last panel is filled up with zero rows. */
 struct locus_weight {
@@ -73,7 +77,7 @@ struct locus_activation_block {
     float scale;
     int32_t minus_8_sum, minus_128_sum;
     int32_t minus_128_first; /* of the first 16 alone */
-    int8_t q[LOCUS_BLOCK];
+    int8_t q[LOCUS_QUANT_BLOCK];
 };
 
 /* Rows of activations. Quantised weights multiply `blocks`; BF16 ones `bf16` in a set that has
@@ -141,19 +145,17 @@ struct locus_scores {
 
 /* A block of keys goes into the softmax of n_rows queries: of row i scores[i * stride + j] for j in
  * [first[i], end[i]), which may be empty, and the mix of row i takes in their values. Scores are
- * used up; a row of them has room for LOCUS_MIX_KEYS. */
+ * used up; a row of them has room for LOCUS_KV_BLOCK. */
 struct locus_mixing {
     enum locus_cache_format format;
     struct locus_softmax *softmax; /* [n_rows] */
     float *mix;                    /* [n_rows, head_dim] */
     float *scores;
     size_t stride;
-    const int *first, *end; /* [n_rows], 0 to LOCUS_MIX_KEYS */
+    const int *first, *end; /* [n_rows], 0 to LOCUS_KV_BLOCK */
     const void *values;     /* rows, as cache.h lays them: row j belongs to score j */
     int n_rows, head_dim;
 };
-
-enum { LOCUS_MIX_KEYS = 64 };
 
 /* Panels [first, end) for the activations' rows [row, row_end): a thread's share of a product. */
 struct locus_share {
@@ -189,7 +191,7 @@ struct locus_kernels {
 /* Values of a quantised cached row share a scale in blocks of 32; the last may be shorter. */
 static inline int locus_cache_blocks(int head_dim)
 {
-    return (head_dim - 1) / LOCUS_BLOCK + 1;
+    return (head_dim - 1) / LOCUS_QUANT_BLOCK + 1;
 }
 
 static inline size_t locus_key_panel_bytes(enum locus_cache_format format, int head_dim)

@@ -6,7 +6,7 @@
 #ifndef LOCUS_KERNELS_LANES_H
 #define LOCUS_KERNELS_LANES_H
 
-#include "kernels/math.h"
+#include "base/math.h"
 #include "kernels/share.h"
 
 /* ---- quantised activations ---------------------------------------------------------------- */
@@ -26,11 +26,11 @@ INLINE int32_t sum_of_16(const int8_t *q)
 
 INLINE void quantize(struct locus_activation_block *blocks, const float *x, int n_cols)
 {
-    for (int b = 0; b < n_cols / LOCUS_BLOCK; b++) {
+    for (int b = 0; b < n_cols / LOCUS_QUANT_BLOCK; b++) {
         struct locus_activation_block *block = &blocks[b];
-        block->scale = locus_quantize_block(block->q, x + (size_t)b * LOCUS_BLOCK);
+        block->scale = locus_quantize_block(block->q, x + (size_t)b * LOCUS_QUANT_BLOCK);
         const int32_t first = sum_of_16(block->q);
-        const int32_t sum = first + sum_of_16(block->q + LOCUS_BLOCK / 2);
+        const int32_t sum = first + sum_of_16(block->q + LOCUS_QUANT_BLOCK / 2);
         block->minus_8_sum = -8 * sum;
         block->minus_128_sum = -128 * sum;
         block->minus_128_first = -128 * first;
@@ -168,7 +168,7 @@ INLINE void mix_values(enum locus_cache_format format, const struct locus_mixing
             float v = 0;
             if (format == LOCUS_FORMAT_F32) v = floats[i];
             if (format == LOCUS_FORMAT_F16) v = locus_f16_to_float(halves[i]);
-            if (format == LOCUS_FORMAT_Q8_0) v = (float)q[i] * floats[i / LOCUS_BLOCK];
+            if (format == LOCUS_FORMAT_Q8_0) v = (float)q[i] * floats[i / LOCUS_QUANT_BLOCK];
             mix[i] = fmaf(weights[j], v, mix[i]);
         }
     }

@@ -98,7 +98,7 @@ static void pack_scales(struct locus_traits form, char *block,
 static void pack_block(struct locus_traits form, char *block,
                        const struct locus_levels levels[LOCUS_PANEL], int n_rows)
 {
-    enum { HALF = LOCUS_BLOCK / 2 };
+    enum { HALF = LOCUS_QUANT_BLOCK / 2 };
     uint8_t nibbles[LOCUS_PANEL][HALF];
     const unsigned char *at[LOCUS_PANEL];
     pack_scales(form, block, levels, n_rows);
@@ -133,9 +133,9 @@ static void pack_blocks(const struct locus_weight *weight, char *panel,
 {
     const struct locus_weight_type *type = locus_weight_type(weight->type);
     const struct locus_traits form = locus_forms[type->form];
-    const size_t n_blocks = (size_t)weight->cols / LOCUS_BLOCK;
+    const size_t n_blocks = (size_t)weight->cols / LOCUS_QUANT_BLOCK;
     if (type->as_packed && n_rows == LOCUS_PANEL) {
-        pack_as_stored(form, locus_tensor_row_bytes(weight->type, LOCUS_BLOCK), panel, rows,
+        pack_as_stored(form, locus_tensor_row_bytes(weight->type, LOCUS_QUANT_BLOCK), panel, rows,
                        n_blocks);
         return;
     }
@@ -242,10 +242,10 @@ static void unpack_levels(struct locus_levels *levels, struct locus_traits form,
         levels->scale[s] = form.scale_bytes == 2 ? locus_f16_to_float(halves[at]) : floats[at];
     }
     if (form.mins) levels->min = mins[lane];
-    for (int c = 0; c < LOCUS_BLOCK; c++) {
-        const int i = form.bits == 4 ? c % (LOCUS_BLOCK / 2) : c;
+    for (int c = 0; c < LOCUS_QUANT_BLOCK; c++) {
+        const int i = form.bits == 4 ? c % (LOCUS_QUANT_BLOCK / 2) : c;
         int level = stored[(i / 4 * LOCUS_PANEL + lane) * 4 + i % 4];
-        if (form.bits == 4) level = c < LOCUS_BLOCK / 2 ? level & 15 : level >> 4;
+        if (form.bits == 4) level = c < LOCUS_QUANT_BLOCK / 2 ? level & 15 : level >> 4;
         levels->q[c] = (int8_t)(level - form.offset);
     }
 }
@@ -273,7 +273,8 @@ void locus_weight_row(const struct locus_weight *weight, int row, float *out)
         for (size_t c = 0; c < (size_t)weight->cols; c++)
             out[c] = unpack_float(type->form, panel, lane, c);
     else
-        for (int c = 0; c < weight->cols; c += LOCUS_BLOCK, panel += locus_block_bytes(form)) {
+        for (int c = 0; c < weight->cols;
+             c += LOCUS_QUANT_BLOCK, panel += locus_block_bytes(form)) {
             unpack_levels(&levels, form, panel, lane);
             locus_levels_to_floats(out + c, &levels, form);
         }

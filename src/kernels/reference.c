@@ -65,9 +65,9 @@ INLINE void add_dots(int32_t *dots, struct locus_traits form, const uint8_t *lev
 {
     for (int c = first; c < end; c++)
         for (int r = 0; r < LOCUS_PANEL; r++) {
-            const int at = form.bits == 4 ? c % (LOCUS_BLOCK / 2) : c;
+            const int at = form.bits == 4 ? c % (LOCUS_QUANT_BLOCK / 2) : c;
             int level = levels[(at / 4 * LOCUS_PANEL + r) * 4 + at % 4];
-            if (form.bits == 4) level = c < LOCUS_BLOCK / 2 ? level & 15 : level >> 4;
+            if (form.bits == 4) level = c < LOCUS_QUANT_BLOCK / 2 ? level & 15 : level >> 4;
             if (form.negative) level = (int8_t)level;
             dots[r] += (level - form.offset) * q[c];
         }
@@ -81,7 +81,7 @@ INLINE void add_block(float *acc, struct locus_traits form, const char *block,
     const float *mins = (const float *)(const void *)(block + locus_block_mins(form));
     const uint8_t *levels = (const uint8_t *)(block + locus_block_levels(form));
     for (int s = 0; s < form.n_scales; s++) {
-        const int n = LOCUS_BLOCK / form.n_scales;
+        const int n = LOCUS_QUANT_BLOCK / form.n_scales;
         const float *floats = (const float *)(const void *)block + s * LOCUS_PANEL;
         const uint16_t *halves = (const uint16_t *)(const void *)block + s * LOCUS_PANEL;
         int32_t dots[LOCUS_PANEL] = {0};
@@ -100,7 +100,7 @@ INLINE void matmul_blocks(const struct locus_matmul *op, enum locus_form which,
                           struct locus_share share)
 {
     const struct locus_traits form = locus_forms[which];
-    const size_t n_blocks = (size_t)op->weight->cols / LOCUS_BLOCK;
+    const size_t n_blocks = (size_t)op->weight->cols / LOCUS_QUANT_BLOCK;
     for (int p = share.first; p < share.end; p++)
         for (int i = share.row; i < share.row_end; i++) {
             const char *block = (const char *)op->weight->panels +
@@ -155,7 +155,7 @@ INLINE void load_keys(float *k, const void *panel, int head_dim, int d,
     const float *floats = panel;
     const uint16_t *halves = panel;
     const int8_t *q = (const int8_t *)(floats + locus_cache_blocks(head_dim) * LOCUS_KEY_PANEL);
-    const float *scales = floats + d / LOCUS_BLOCK * LOCUS_KEY_PANEL;
+    const float *scales = floats + d / LOCUS_QUANT_BLOCK * LOCUS_KEY_PANEL;
     for (int j = 0; j < LOCUS_KEY_PANEL; j++) {
         int at = d * LOCUS_KEY_PANEL + j;
         if (format == LOCUS_FORMAT_F32) k[j] = floats[at];

@@ -27,21 +27,21 @@ static void floats_of_bf16(float *out, const void *row, size_t n_values)
 /* ---- blocks of 32 ------------------------------------------------------------------------- */
 
 /* 32 levels that are stored as 16 low nibbles and then 16 high ones, less an offset. */
-static inline void read_nibbles(int8_t out[LOCUS_BLOCK], const uint8_t q[LOCUS_BLOCK / 2],
-                                int offset)
+static inline void read_nibbles(int8_t out[LOCUS_QUANT_BLOCK],
+                                const uint8_t q[LOCUS_QUANT_BLOCK / 2], int offset)
 {
-    for (int i = 0; i < LOCUS_BLOCK / 2; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK / 2; i++)
         out[i] = (int8_t)((q[i] & 15) - offset);
-    for (int i = 0; i < LOCUS_BLOCK / 2; i++)
-        out[i + LOCUS_BLOCK / 2] = (int8_t)((q[i] >> 4) - offset);
+    for (int i = 0; i < LOCUS_QUANT_BLOCK / 2; i++)
+        out[i + LOCUS_QUANT_BLOCK / 2] = (int8_t)((q[i] >> 4) - offset);
 }
 
 /* The same, whose fifth bits are those of 4 bytes. */
-static inline void read_fives(int8_t out[LOCUS_BLOCK], const uint8_t q[LOCUS_BLOCK / 2],
+static inline void read_fives(int8_t out[LOCUS_QUANT_BLOCK], const uint8_t q[LOCUS_QUANT_BLOCK / 2],
                               const uint8_t high[4], int offset)
 {
     read_nibbles(out, q, offset);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         out[i] = (int8_t)(out[i] + ((high[i / 8] >> i % 8 & 1) << 4));
 }
 
@@ -95,7 +95,7 @@ static void read_iq4_nl(struct locus_levels *levels, const void *row, size_t blo
     const struct locus_q4_0 *in = (const struct locus_q4_0 *)row + block;
     set_scale(levels, in->scale);
     read_nibbles(levels->q, in->q, 0);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] = values[levels->q[i]];
 }
 
@@ -117,9 +117,9 @@ static void read_q4_k(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q4_k *in = (const struct locus_q4_k *)row + block / 8;
     const int b = (int)(block % 8);
-    const uint8_t *q = in->q + b / 2 * LOCUS_BLOCK;
+    const uint8_t *q = in->q + b / 2 * LOCUS_QUANT_BLOCK;
     set_scale_and_min(levels, in->scale, in->min, in->scales, b);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] = (int8_t)(q[i] >> b % 2 * 4 & 15);
 }
 
@@ -127,9 +127,9 @@ static void read_q5_k(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q5_k *in = (const struct locus_q5_k *)row + block / 8;
     const int b = (int)(block % 8);
-    const uint8_t *q = in->q + b / 2 * LOCUS_BLOCK;
+    const uint8_t *q = in->q + b / 2 * LOCUS_QUANT_BLOCK;
     set_scale_and_min(levels, in->scale, in->min, in->scales, b);
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] = (int8_t)((q[i] >> b % 2 * 4 & 15) | (in->high[i] >> b & 1) << 4);
 }
 
@@ -137,11 +137,11 @@ static void read_q6_k(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q6_k *in = (const struct locus_q6_k *)row + block / 8;
     const int b = (int)(block % 8), half = b / 4, part = b % 4;
-    const uint8_t *low = in->low + half * 64 + part % 2 * LOCUS_BLOCK;
-    const uint8_t *high = in->high + half * LOCUS_BLOCK;
+    const uint8_t *low = in->low + half * 64 + part % 2 * LOCUS_QUANT_BLOCK;
+    const uint8_t *high = in->high + half * LOCUS_QUANT_BLOCK;
     for (int s = 0; s < 2; s++)
         levels->scale[s] = locus_f16_to_float(in->scale) * (float)in->scales[2 * b + s];
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] =
             (int8_t)(((low[i] >> part / 2 * 4 & 15) | (high[i] >> 2 * part & 3) << 4) - 32);
 }
@@ -151,14 +151,14 @@ static void read_q3_k(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q3_k *in = (const struct locus_q3_k *)row + block / 8;
     const int b = (int)(block % 8), half = b / 4, part = b % 4;
-    const uint8_t *low = in->low + half * LOCUS_BLOCK;
+    const uint8_t *low = in->low + half * LOCUS_QUANT_BLOCK;
     for (int s = 0; s < 2; s++) {
         const int n = 2 * b + s;
         int bits = (in->scales[n % 8] >> n / 8 * 4 & 15) | (in->scales[8 + n % 4] >> n / 4 * 2 & 3)
                                                                << 4;
         levels->scale[s] = locus_f16_to_float(in->scale) * (float)(bits - 32);
     }
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] = (int8_t)((low[i] >> 2 * part & 3) - (in->high[i] >> b & 1 ? 0 : 4));
 }
 
@@ -213,9 +213,9 @@ void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type ty
         return;
     }
     struct locus_levels levels;
-    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++) {
+    for (size_t b = 0; b < n_values / LOCUS_QUANT_BLOCK; b++) {
         from->read(&levels, row, b);
-        locus_levels_to_floats(out + b * LOCUS_BLOCK, &levels, locus_forms[from->form]);
+        locus_levels_to_floats(out + b * LOCUS_QUANT_BLOCK, &levels, locus_forms[from->form]);
     }
 }
 
@@ -224,10 +224,10 @@ void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, si
     locus_weight_type(type)->encode(row, x, n_values);
 }
 
-void locus_levels_to_floats(float out[LOCUS_BLOCK], const struct locus_levels *levels,
+void locus_levels_to_floats(float out[LOCUS_QUANT_BLOCK], const struct locus_levels *levels,
                             struct locus_traits form)
 {
-    for (int i = 0; i < LOCUS_BLOCK; i++) {
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
         out[i] = levels->scale[i / 16] * (float)levels->q[i];
         if (form.mins) out[i] += levels->min;
     }
@@ -235,6 +235,6 @@ void locus_levels_to_floats(float out[LOCUS_BLOCK], const struct locus_levels *l
 
 void locus_quantize_row(int8_t *q, float *scales, const float *x, size_t n_values)
 {
-    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
-        scales[b] = locus_quantize_block(q + b * LOCUS_BLOCK, x + b * LOCUS_BLOCK);
+    for (size_t b = 0; b < n_values / LOCUS_QUANT_BLOCK; b++)
+        scales[b] = locus_quantize_block(q + b * LOCUS_QUANT_BLOCK, x + b * LOCUS_QUANT_BLOCK);
 }

@@ -8,35 +8,35 @@
 #define LOCUS_KERNELS_WEIGHT_TYPE_H
 
 #include "kernels/form.h"
-#include "kernels/quant.h"
+#include "kernels/formats.h"
 
 /* ---- blocks of a file, along a row -------------------------------------------------------- */
 
 struct locus_q8_0 {
     uint16_t scale; /* half, as all scales and mins here */
-    int8_t q[LOCUS_BLOCK];
+    int8_t q[LOCUS_QUANT_BLOCK];
 };
 
 struct locus_q4_0 {
     uint16_t scale;
-    uint8_t q[LOCUS_BLOCK / 2]; /* low nibble: value j, high: value j + 16; both plus 8 */
+    uint8_t q[LOCUS_QUANT_BLOCK / 2]; /* low nibble: value j, high: value j + 16; both plus 8 */
 };
 
 struct locus_q4_1 {
     uint16_t scale, min;
-    uint8_t q[LOCUS_BLOCK / 2];
+    uint8_t q[LOCUS_QUANT_BLOCK / 2];
 };
 
 struct locus_q5_0 {
     uint16_t scale;
     uint8_t high[4]; /* bit j: the fifth of value j */
-    uint8_t q[LOCUS_BLOCK / 2];
+    uint8_t q[LOCUS_QUANT_BLOCK / 2];
 };
 
 struct locus_q5_1 {
     uint16_t scale, min;
     uint8_t high[4];
-    uint8_t q[LOCUS_BLOCK / 2];
+    uint8_t q[LOCUS_QUANT_BLOCK / 2];
 };
 
 struct locus_q3_k {
@@ -66,7 +66,7 @@ struct locus_q6_k {
 struct locus_levels {
     float scale[2], min;
     uint16_t half; /* the scale, of forms that keep halves */
-    int8_t q[LOCUS_BLOCK];
+    int8_t q[LOCUS_QUANT_BLOCK];
 };
 
 struct locus_weight_type {
@@ -91,10 +91,10 @@ static inline struct locus_traits locus_traits_of(enum locus_tensor_type type)
 }
 
 /* out[i] = scale * q (+ min). */
-void locus_levels_to_floats(float out[LOCUS_BLOCK], const struct locus_levels *levels,
+void locus_levels_to_floats(float out[LOCUS_QUANT_BLOCK], const struct locus_levels *levels,
                             struct locus_traits form);
 
-/* encode.c */
+/* encode_rows.c */
 void locus_encode_f32(void *row, const float *x, size_t n_values);
 void locus_encode_f16(void *row, const float *x, size_t n_values);
 void locus_encode_bf16(void *row, const float *x, size_t n_values);

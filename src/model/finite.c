@@ -6,7 +6,7 @@
 #include <stdarg.h>
 
 #include "base/number.h"
-#include "kernels/quant.h"
+#include "kernels/formats.h"
 #include "model/model.h"
 
 enum { PIECE = 1024 }; /* values looked at together: whole blocks of every type */

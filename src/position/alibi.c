@@ -8,7 +8,7 @@
  */
 #include <math.h>
 
-#include "position/angle.h"
+#include "base/math.h"
 #include "position/distance.h"
 #include "position/registry.h"
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
+#include "base/math.h"
 #include "position/registry.h"
-#include "position/sigmoid.h"
 #include "position/tensors.h"
 
 struct cope_layer {

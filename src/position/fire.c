@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
-#include "position/angle.h"
+#include "base/math.h"
 #include "position/registry.h"
 #include "position/tensors.h"
 

@@ -5,7 +5,7 @@
  * a (i - j)^p for kind=power, with p and a learned a head. (The paper's r1, r2 are p, a in the
  * first and a, p in the second.) As in training, p and a are at least eps, and a power at most 2.
  */
-#include "position/angle.h"
+#include "base/math.h"
 #include "position/distance.h"
 #include "position/registry.h"
 #include "position/tensors.h"

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
+#include "base/math.h"
 #include "kernels/kernels.h"
 #include "position/registry.h"
-#include "position/sigmoid.h"
 #include "position/tensors.h"
 
 enum gate { RESET, UPDATE, NEW, N_GATES };

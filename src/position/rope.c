@@ -16,7 +16,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "position/angle.h"
+#include "base/math.h"
 #include "position/registry.h"
 #include "position/rope_scaling.h"
 #include "position/tensors.h"

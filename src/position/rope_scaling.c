@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-#include "position/angle.h"
+#include "base/math.h"
 
 #define TWO_PI 6.283185307179586
 

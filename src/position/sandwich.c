@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "position/angle.h"
+#include "base/math.h"
 #include "position/distance.h"
 #include "position/registry.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "position/angle.h"
+#include "base/math.h"
 #include "position/registry.h"
 
 /* How a table of some columns is filled. */

@@ -6,7 +6,7 @@
  * ln(max_distance/exact) * (buckets - exact))). T5 does not scale its scores: such a checkpoint has
  * attention.scale 1.
  */
-#include "position/angle.h"
+#include "base/math.h"
 #include "position/distance.h"
 #include "position/registry.h"
 #include "position/tensors.h"

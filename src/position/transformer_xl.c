@@ -10,14 +10,11 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
+#include "base/math.h"
 #include "kernels/kernels.h"
-#include "position/angle.h"
 #include "position/distance.h"
-#include "position/lanes.h"
 #include "position/registry.h"
 #include "position/tensors.h"
-
-_Static_assert((int)LOCUS_LANES == (int)LOCUS_KEY_PANEL, "a block of distances is a panel");
 
 struct xl_layer {
     const float *u;  /* [n_head, head_dim]; the model's */
@@ -39,7 +36,7 @@ struct xl {
 /* What the tables of all layers are made from. */
 struct encoder {
     double *theta; /* [n_embd / 2] */
-    float *block;  /* [n_embd, LOCUS_LANES]: R of some distances */
+    float *block;  /* [n_embd, LOCUS_KEY_PANEL]: R of some distances */
     int n_embd, clamp;
 };
 
@@ -48,13 +45,13 @@ static void encode_block(const struct encoder *encoder, int longest)
 {
     int half = encoder->n_embd / 2;
     for (int k = 0; k < half; k++)
-        for (int l = 0; l < LOCUS_LANES; l++) {
+        for (int l = 0; l < LOCUS_KEY_PANEL; l++) {
             int distance = longest - l;
             double sine, cosine;
             if (encoder->clamp > 0 && distance > encoder->clamp) distance = encoder->clamp;
             locus_sine_cosine(distance * encoder->theta[k], &sine, &cosine);
-            encoder->block[(size_t)k * LOCUS_LANES + (size_t)l] = (float)sine;
-            encoder->block[(size_t)(half + k) * LOCUS_LANES + (size_t)l] = (float)cosine;
+            encoder->block[(size_t)k * LOCUS_KEY_PANEL + (size_t)l] = (float)sine;
+            encoder->block[(size_t)(half + k) * LOCUS_KEY_PANEL + (size_t)l] = (float)cosine;
         }
 }
 
@@ -64,20 +61,33 @@ static float *head_panels(const struct xl *xl, const struct xl_layer *layer, int
     return layer->products + (size_t)head * (size_t)xl->head_dim * (size_t)xl->n;
 }
 
+/* out[LOCUS_KEY_PANEL] = row[n] . columns[n, LOCUS_KEY_PANEL]. A lane is an output, so that bits
+ * don't depend on the width of a vector. */
+static void dot_columns(float *restrict out, const float *restrict row,
+                        const float *restrict columns, int n)
+{
+    float sums[LOCUS_KEY_PANEL] = {0};
+    for (int c = 0; c < n; c++, columns += LOCUS_KEY_PANEL)
+        for (int l = 0; l < LOCUS_KEY_PANEL; l++)
+            sums[l] += row[c] * columns[l];
+    for (int l = 0; l < LOCUS_KEY_PANEL; l++)
+        out[l] = sums[l];
+}
+
 /* The products of W_r [n_head * head_dim, n_embd] with R of every distance: a block of them is a
  * panel. */
 static void fill_products(const struct xl *xl, const struct encoder *encoder, const float *w_r,
                           const struct xl_layer *layer)
 {
     size_t head_dim = (size_t)xl->head_dim, n_embd = (size_t)encoder->n_embd;
-    for (int first = 0; first < xl->n; first += LOCUS_LANES) {
+    for (int first = 0; first < xl->n; first += LOCUS_KEY_PANEL) {
         encode_block(encoder, xl->n - 1 - first);
         for (int h = 0; h < xl->n_head; h++) {
             float *panel = head_panels(xl, layer, h) + (size_t)first * head_dim;
             const float *rows = w_r + (size_t)h * head_dim * n_embd;
             for (size_t d = 0; d < head_dim; d++)
-                locus_dot_lanes(panel + d * LOCUS_LANES, rows + d * n_embd, encoder->block,
-                                LOCUS_LANES, encoder->n_embd);
+                dot_columns(panel + d * LOCUS_KEY_PANEL, rows + d * n_embd, encoder->block,
+                            encoder->n_embd);
         }
     }
 }
@@ -120,7 +130,7 @@ static void free_xl(void *state)
 static enum locus_status make_layers(struct xl *xl, const struct locus_position_env *env,
                                      const struct locus_position_spec *spec, locus_error *error)
 {
-    size_t half = (size_t)env->n_embd / 2, block_floats = (size_t)env->n_embd * LOCUS_LANES;
+    size_t half = (size_t)env->n_embd / 2, block_floats = (size_t)env->n_embd * LOCUS_KEY_PANEL;
     struct encoder encoder = {
         .theta = calloc(half + 1, sizeof(double)),
         .block = locus_aligned_zalloc(block_floats, sizeof(float)),

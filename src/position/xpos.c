@@ -14,7 +14,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "position/angle.h"
+#include "base/math.h"
 #include "position/distance.h"
 #include "position/registry.h"
 

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "base/math.h"
+
 /* Shares are compared with this much room: logits are floats, and so is a threshold like 0.8, which
  * must not let in one token more where the mass is 0.8 but for rounding. */
 static const double ROUNDING = 1e-6;
@@ -19,23 +21,6 @@ int locus_likeliest(const float *logits, int n)
 
 /* ---- weights ------------------------------------------------------------------------------ */
 
-/* exp(x) for x <= 0: 2^n times the power series on [-ln 2 / 2, ln 2 / 2]. */
-static double exponential(double x)
-{
-    if (x < -700) return 0;
-    const double shift = 0x1.8p52; /* adding and subtracting it rounds to a whole number */
-    double n = x * 0x1.71547652b82fep+0 + shift;
-    n -= shift;
-    double y = x - n * 0x1.62e42fee00000p-1 - n * 0x1.a39ef35793c76p-33; /* ln 2 in two parts */
-    static const double inverse[] = {1.0,      1.0 / 2,  1.0 / 3, 1.0 / 4, 1.0 / 5,
-                                     1.0 / 6,  1.0 / 7,  1.0 / 8, 1.0 / 9, 1.0 / 10,
-                                     1.0 / 11, 1.0 / 12, 1.0 / 13};
-    double sum = 1;
-    for (int k = 12; k >= 0; k--)
-        sum = 1 + sum * y * inverse[k];
-    return ldexp(sum, (int)n);
-}
-
 static double largest_logit(const struct locus_candidates *candidates)
 {
     double largest = candidates->at[0].logit;
@@ -49,7 +34,7 @@ double locus_candidates_weigh(struct locus_candidates *candidates)
     double largest = largest_logit(candidates), sum = 0;
     for (size_t i = 0; i < candidates->n; i++) {
         struct locus_candidate *candidate = &candidates->at[i];
-        candidate->weight = exponential(candidate->logit - largest);
+        candidate->weight = locus_exp_double(candidate->logit - largest);
         sum += candidate->weight;
     }
     return sum;

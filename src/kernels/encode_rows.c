@@ -1,4 +1,4 @@
-/* Rows on their way into a file: floats rounded to a stored type. See quant.h. */
+/* Rows on their way into a file: floats rounded to a stored type. See formats.h. */
 #include <math.h>
 
 #include "kernels/weight_type.h"
@@ -10,7 +10,7 @@ static void round_block(float *q, const float *x, float scale, float min, float 
     const float shift = 12582912.0f;
     float inverse = scale != 0 ? 1 / scale : 0;
     if (!isfinite(inverse)) inverse = 0; /* a scale next to 0: so are the values */
-    for (int i = 0; i < LOCUS_BLOCK; i++) {
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
         float level = x[i] * inverse;
         level = level > max ? max : level;
         level = level < min ? min : level;
@@ -22,7 +22,7 @@ static void round_block(float *q, const float *x, float scale, float min, float 
 static float extreme(const float *x)
 {
     float found = 0;
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         if (fabsf(x[i]) > fabsf(found)) found = x[i];
     return found;
 }
@@ -32,7 +32,7 @@ static float extreme(const float *x)
 static float fit(const float *x, const float *q, float *scale)
 {
     float errors[4] = {0}, products[4] = {0}, squares[4] = {0};
-    for (int i = 0; i < LOCUS_BLOCK; i += 4)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i += 4)
         for (int lane = 0; lane < 4; lane++) {
             float miss = x[i + lane] - *scale * q[i + lane];
             errors[lane] += miss * miss;
@@ -48,7 +48,7 @@ static float fit(const float *x, const float *q, float *scale)
 struct search {
     const float *x;
     float min, max, least; /* squared error of the best so far; INFINITY: none yet */
-    float best[LOCUS_BLOCK];
+    float best[LOCUS_QUANT_BLOCK];
     uint16_t scale; /* NO_SCALE: none yet */
 };
 
@@ -57,7 +57,7 @@ enum { NO_SCALE = 0x7E00 }; /* a NaN: a block for which none is found shows it *
 /* Tries a scale, and the one that fits the levels it gives. */
 static void try_scale(struct search *search, float scale)
 {
-    float q[LOCUS_BLOCK];
+    float q[LOCUS_QUANT_BLOCK];
     for (int pass = 0; pass < 2; pass++) {
         uint16_t half = locus_float_to_f16(scale);
         scale = locus_f16_to_float(half);
@@ -79,7 +79,7 @@ static void encode_q8_0(struct locus_q8_0 *block, const float *x)
     for (int level = 120; level <= 128; level++)
         try_scale(&search, m / (float)level);
     block->scale = search.scale;
-    for (int i = 0; i < LOCUS_BLOCK; i++)
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         block->q[i] = (int8_t)search.best[i];
 }
 
@@ -95,9 +95,9 @@ static void encode_q4_0(struct locus_q4_0 *block, const float *x)
         try_scale(&search, m / level);
     }
     block->scale = search.scale;
-    for (int i = 0; i < LOCUS_BLOCK / 2; i++)
-        block->q[i] =
-            (uint8_t)(((int)search.best[i] + 8) | ((int)search.best[i + LOCUS_BLOCK / 2] + 8) << 4);
+    for (int i = 0; i < LOCUS_QUANT_BLOCK / 2; i++)
+        block->q[i] = (uint8_t)(((int)search.best[i] + 8) |
+                                ((int)search.best[i + LOCUS_QUANT_BLOCK / 2] + 8) << 4);
 }
 
 void locus_encode_f32(void *row, const float *x, size_t n_values)
@@ -122,13 +122,13 @@ void locus_encode_bf16(void *row, const float *x, size_t n_values)
 void locus_encode_q8_0(void *row, const float *x, size_t n_values)
 {
     struct locus_q8_0 *blocks = row;
-    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
-        encode_q8_0(&blocks[b], x + b * LOCUS_BLOCK);
+    for (size_t b = 0; b < n_values / LOCUS_QUANT_BLOCK; b++)
+        encode_q8_0(&blocks[b], x + b * LOCUS_QUANT_BLOCK);
 }
 
 void locus_encode_q4_0(void *row, const float *x, size_t n_values)
 {
     struct locus_q4_0 *blocks = row;
-    for (size_t b = 0; b < n_values / LOCUS_BLOCK; b++)
-        encode_q4_0(&blocks[b], x + b * LOCUS_BLOCK);
+    for (size_t b = 0; b < n_values / LOCUS_QUANT_BLOCK; b++)
+        encode_q4_0(&blocks[b], x + b * LOCUS_QUANT_BLOCK);
 }

@@ -3,31 +3,18 @@
  * Conversions are written without branches, so that loops over them become vector code; they give
  * the bits that the CPU's own instructions give.
  */
-#ifndef LOCUS_KERNELS_QUANT_H
-#define LOCUS_KERNELS_QUANT_H
+#ifndef LOCUS_KERNELS_FORMATS_H
+#define LOCUS_KERNELS_FORMATS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "base/math.h"
 #include "base/tensor_type.h"
 
-enum { LOCUS_BLOCK = 32 }; /* values a quantised block */
-
-static inline uint32_t locus_bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline float locus_float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
+enum { LOCUS_QUANT_BLOCK = 32 }; /* values a quantised block */
 
 /* IEEE half to float, exact. Rebias the exponent; infinities and NaN need as much again, and
  * subnormals are renormalised by subtracting the hidden bit that the rebias lent them. */
@@ -86,19 +73,20 @@ void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, si
  * (127 / m) to nearest, ties to even. Where 127 / m is not finite (m is 0 or next to it) both are
  * 0; where m isn't, q is 0 and the scale m, which carries an infinity or a NaN to the result.
  * Returns the scale. */
-static inline float locus_quantize_block(int8_t q[LOCUS_BLOCK], const float x[LOCUS_BLOCK])
+static inline float locus_quantize_block(int8_t q[LOCUS_QUANT_BLOCK],
+                                         const float x[LOCUS_QUANT_BLOCK])
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     const uint32_t infinity = 0x7F800000u;
     /* As bits, magnitudes are ordered like integers, and a NaN is the largest of all. */
     int32_t largest = 0;
-    for (int i = 0; i < LOCUS_BLOCK; i++) {
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
         int32_t magnitude = (int32_t)(locus_bits_of(x[i]) & 0x7FFFFFFFu);
         largest = magnitude > largest ? magnitude : largest;
     }
     float m = locus_float_of((uint32_t)largest), inverse = 127.0f / m;
     bool none = (uint32_t)largest >= infinity || locus_bits_of(inverse) >= infinity;
-    for (int i = 0; i < LOCUS_BLOCK; i++) {
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
         uint32_t rounded = locus_bits_of(x[i] * inverse + shift);
         q[i] = none ? 0 : (int8_t)(uint8_t)rounded;
     }

@@ -3,8 +3,8 @@
  * Four blocks share their reductions. The rule is that of locus_quantize_block, which takes blocks
  * that have an infinity, a NaN or next to nothing in them.
  */
-#ifndef LOCUS_KERNELS_QUANTIZE_AVX512_H
-#define LOCUS_KERNELS_QUANTIZE_AVX512_H
+#ifndef LOCUS_KERNELS_ACTIVATIONS_AVX512_H
+#define LOCUS_KERNELS_ACTIVATIONS_AVX512_H
 
 #include <immintrin.h>
 
@@ -63,10 +63,11 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
     const __m128 full = _mm_set1_ps(127.0f);
     __m512i largest[BLOCKS];
     for (int i = 0; i < BLOCKS; i++)
-        largest[i] = _mm512_max_epi32(_mm512_and_si512(_mm512_loadu_si512(x + i * LOCUS_BLOCK),
-                                                       _mm512_set1_epi32(0x7FFFFFFF)),
-                                      _mm512_and_si512(_mm512_loadu_si512(x + i * LOCUS_BLOCK + 16),
-                                                       _mm512_set1_epi32(0x7FFFFFFF)));
+        largest[i] =
+            _mm512_max_epi32(_mm512_and_si512(_mm512_loadu_si512(x + i * LOCUS_QUANT_BLOCK),
+                                              _mm512_set1_epi32(0x7FFFFFFF)),
+                             _mm512_and_si512(_mm512_loadu_si512(x + i * LOCUS_QUANT_BLOCK + 16),
+                                              _mm512_set1_epi32(0x7FFFFFFF)));
     __m128i bits = largest_of_each(largest);
     __m128 inverses = _mm_div_ps(full, _mm_castsi128_ps(bits));
     if (_mm_cmplt_epi32_mask(bits, infinity) != 15 ||
@@ -76,8 +77,8 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
     __m256i fours[BLOCKS];
     _mm_storeu_ps(inverse, inverses);
     for (int i = 0; i < BLOCKS; i++) {
-        __m128i low = rounded(_mm512_loadu_ps(x + i * LOCUS_BLOCK), inverse[i]);
-        __m128i high = rounded(_mm512_loadu_ps(x + i * LOCUS_BLOCK + 16), inverse[i]);
+        __m128i low = rounded(_mm512_loadu_ps(x + i * LOCUS_QUANT_BLOCK), inverse[i]);
+        __m128i high = rounded(_mm512_loadu_ps(x + i * LOCUS_QUANT_BLOCK + 16), inverse[i]);
         __m256i q = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
         _mm256_storeu_si256((__m256i *)(void *)blocks[i].q, q);
         fours[i] =
@@ -89,7 +90,7 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
 
 /* The CPU's halves are those of locus_float_to_f16 but for a NaN, which keeps its payload there.
  */
-static void to_halves_avx512(uint16_t *out, const float *x, int n)
+static void to_f16_avx512(uint16_t *out, const float *x, int n)
 {
     int i = 0;
     for (; i + 16 <= n; i += 16) {
@@ -105,12 +106,12 @@ static void to_halves_avx512(uint16_t *out, const float *x, int n)
 
 static void quantize_avx512(struct locus_activation_block *blocks, const float *x, int n_cols)
 {
-    const int n_blocks = n_cols / LOCUS_BLOCK;
+    const int n_blocks = n_cols / LOCUS_QUANT_BLOCK;
     for (int b = 0; b < n_blocks; b += BLOCKS) {
-        const float *at = x + (size_t)b * LOCUS_BLOCK;
+        const float *at = x + (size_t)b * LOCUS_QUANT_BLOCK;
         const int left = n_blocks - b < BLOCKS ? n_blocks - b : BLOCKS;
         if (left < BLOCKS || !quantize_four(blocks + b, at))
-            quantize(blocks + b, at, left * LOCUS_BLOCK);
+            quantize(blocks + b, at, left * LOCUS_QUANT_BLOCK);
     }
 }
 

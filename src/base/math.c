@@ -1,7 +1,7 @@
-/* Powers, logarithms, sines and cosines in double: see angle.h. Each reduces its argument exactly
+/* Powers, logarithms, sines and cosines in double: see math.h. Each reduces its argument exactly
  * to a small interval, where the function's own power series has converged to double precision.
  */
-#include "position/angle.h"
+#include "base/math.h"
 
 #include <math.h>
 #include <stdbool.h>
