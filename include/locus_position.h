@@ -29,12 +29,12 @@
 extern "C" {
 #endif
 
-enum locus_position_param_type { LOCUS_PARAM_INT, LOCUS_PARAM_FLOAT, LOCUS_PARAM_CHOICE };
+enum locus_param_type { LOCUS_PARAM_INT, LOCUS_PARAM_FLOAT, LOCUS_PARAM_CHOICE };
 
 /* One parameter of a scheme. Parsing, validation, help and the canonical printer come from it. */
-struct locus_position_param {
+struct locus_param {
     const char *key; /* not "inherit" or "nope_every", which any SPEC may have */
-    enum locus_position_param_type type;
+    enum locus_param_type type;
     /* Default: a number, one of `choices`, or the model's own "head_dim" or "trained_length" (of
      * an INT or FLOAT). */
     const char *fallback;
@@ -46,14 +46,14 @@ struct locus_position_param {
     const char *help;    /* one line */
 };
 
-enum { LOCUS_POSITION_MAX_PARAMS = 24 };
+enum { LOCUS_MAX_PARAMS = 24 };
 
 /* A SPEC, resolved: every parameter of the scheme has a value. A parameter `factor` that is still
  * the word "auto" after `settle` becomes max(1, session length / trained length), the latter its
  * parameter `trained` where the scheme has one. */
 struct locus_position_spec {
     const struct locus_position_scheme *scheme;
-    double values[LOCUS_POSITION_MAX_PARAMS]; /* as `params` lists them; a CHOICE's is its index */
+    double values[LOCUS_MAX_PARAMS]; /* as `params` lists them; a CHOICE's is its index */
     uint32_t stated; /* bit i: a printed SPEC must name it, because values[i] is its default where
                       * the checkpoint's own SPEC has another, or isn't the model's */
     uint32_t given;  /* bit i: the SPEC, or the checkpoint's own, names it */
@@ -159,8 +159,8 @@ struct locus_position_scheme {
      * library has is yours in the session's SPEC, and takes over nothing of the checkpoint's own.
      */
     const char *name;
-    const char *summary;                       /* REQUIRED: one line */
-    const struct locus_position_param *params; /* OPTIONAL: ends with an entry whose key is NULL */
+    const char *summary;              /* REQUIRED: one line */
+    const struct locus_param *params; /* OPTIONAL: ends with an entry whose key is NULL */
     /* OPTIONAL: the names of the checkpoint's tensors that are the scheme's own, "blk.N." standing
      * for each layer's; ends with NULL. A tensor that no part of the model and no scheme names is
      * refused; so that a model opens before its scheme is known, those of a scheme that is not in

@@ -39,7 +39,7 @@ static void bias(const void *state, const struct locus_bias_op *op)
     }
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"slope", LOCUS_PARAM_FLOAT, "1", 0, 100, NULL, true, "how fast the penalty grows"},
     {0},
 };

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/kit/json.h"
-#include "cli/kit/names.h"
 #include "cli/kit/table.h"
 #include "sample/rng.h"
 #include "testing.h"
@@ -74,10 +74,10 @@ END_TEST
 /* The nearest of the names, up to a NULL. */
 static const char *nearest_of(const char *name, const char *const *names)
 {
-    struct locus_nearest nearest = locus_nearest_begin(name);
+    struct locus_suggestion suggestion = locus_suggestion_near(name);
     for (; *names; names++)
-        locus_nearest_offer(&nearest, *names);
-    return nearest.best;
+        locus_suggestion_offer(&suggestion, *names);
+    return suggestion.nearest;
 }
 
 START_TEST(near_names_are_offered_and_far_ones_are_not)

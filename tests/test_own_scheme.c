@@ -135,12 +135,12 @@ END_TEST
 START_TEST(wrong_tables_are_refused_by_name)
 {
     const struct {
-        struct locus_position_param param;
+        struct locus_param param;
         const char *says;
     } cases[] = {
         {{"slope", LOCUS_PARAM_FLOAT, "1", 100, 0, NULL, true, ""}, "a min that is not at most"},
         {{"slope", LOCUS_PARAM_INT, "1", NAN, 1, NULL, true, ""}, "a min that is not at most"},
-        {{"slope", (enum locus_position_param_type)9, "1", 0, 1, NULL, true, ""}, "has a type"},
+        {{"slope", (enum locus_param_type)9, "1", 0, 1, NULL, true, ""}, "has a type"},
         {{"slope", LOCUS_PARAM_FLOAT, "2", 0, 1, NULL, true, ""}, "a default out of its range"},
         {{"slope", LOCUS_PARAM_FLOAT, "x", 0, 1, NULL, true, ""}, "no valid default"},
         {{"slope", LOCUS_PARAM_INT, "0.5", 0, 1, NULL, true, ""}, "no valid default"},
@@ -154,7 +154,7 @@ START_TEST(wrong_tables_are_refused_by_name)
         {{"first", LOCUS_PARAM_FLOAT, "1", 0, 1, NULL, true, ""}, "'first' of its table is there"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct locus_position_param table[] = {
+        const struct locus_param table[] = {
             {"first", LOCUS_PARAM_INT, "0", 0, 0, NULL, false, ""}, cases[i].param, {0}};
         struct locus_position_scheme scheme = own_scheme;
         scheme.params = table;

@@ -281,7 +281,7 @@ static const char *const refused[][2] = {
     {"window:", "expected key=value"},
     {"window:size", "expected key=value"},
     {"window:=3", "expected key=value"},
-    {"window:size=", "expected a whole number"},
+    {"window:size=", "found 'size='; expected key=value"},
     {"window:size=0", "expected a whole number from 1"},
     {"window:size=-4", "expected a whole number from 1"},
     {"window:size=2.5", "expected a whole number from 1"},

@@ -197,7 +197,7 @@ static int check_parameters(const locus_model *model, const struct locus_positio
     char spec[128];
     locus_error error;
     struct setting setting = {.position = spec, .attention = "full"};
-    for (const struct locus_position_param *param = scheme->params; param && param->key; param++) {
+    for (const struct locus_param *param = scheme->params; param && param->key; param++) {
         const char *const wrong[] = {"", "x", "1e999", "-1e30", "0x1"};
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++, n++) {
             snprintf(spec, sizeof spec, "%s:%s=%s", scheme->name, param->key, wrong[i]);

@@ -237,8 +237,7 @@ static unsigned draw(unsigned n)
 }
 
 /* Adds key=value with a random value of the parameter's range. */
-static void put_random(struct locus_buffer *out, const struct locus_position_param *param,
-                       char separator)
+static void put_random(struct locus_buffer *out, const struct locus_param *param, char separator)
 {
     locus_buffer_printf(out, "%c%s=", separator, param->key);
     if (param->choices && (param->type == LOCUS_PARAM_CHOICE || draw(3) == 0)) {
@@ -263,7 +262,7 @@ static void put_spec(struct locus_buffer *out, const struct locus_position_schem
     char separator = ':';
     out->length = 0;
     locus_buffer_printf(out, "%s", scheme->name);
-    for (const struct locus_position_param *param = scheme->params; param && param->key; param++) {
+    for (const struct locus_param *param = scheme->params; param && param->key; param++) {
         if (draw(2)) continue;
         put_random(out, param, separator);
         separator = ',';
@@ -328,7 +327,7 @@ END_TEST
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-static const struct locus_position_param own_params[] = {
+static const struct locus_param own_params[] = {
     {"size", LOCUS_PARAM_INT, "head_dim", 1, 100, NULL, false, "an int"},
     {"kind", LOCUS_PARAM_CHOICE, "b", 0, 0, "a|b|c", false, "a choice"},
     {0},

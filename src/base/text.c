@@ -1,6 +1,7 @@
 /* Words as people and files give them: see text.h. */
 #include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -18,29 +19,6 @@ bool locus_word_is(struct locus_word word, const char *name)
 int locus_word_shown(struct locus_word word)
 {
     return word.n_bytes < 40 ? (int)word.n_bytes : 40;
-}
-
-struct locus_word locus_spec_name(const char *text)
-{
-    return (struct locus_word){text, strcspn(text, ":")};
-}
-
-bool locus_spec_next(const char **rest, struct locus_word *pair)
-{
-    if (!**rest) return false;
-    const char *first = *rest + 1; /* past the colon, or the comma between two pairs */
-    *pair = (struct locus_word){first, strcspn(first, ",")};
-    *rest = first + pair->n_bytes;
-    return true;
-}
-
-bool locus_spec_split(struct locus_word pair, struct locus_word *key, struct locus_word *value)
-{
-    const char *equals = pair.n_bytes ? memchr(pair.bytes, '=', pair.n_bytes) : NULL;
-    if (!equals || equals == pair.bytes) return false;
-    *key = (struct locus_word){pair.bytes, (size_t)(equals - pair.bytes)};
-    *value = (struct locus_word){equals + 1, pair.n_bytes - key->n_bytes - 1};
-    return true;
 }
 
 /* ---- on a terminal ------------------------------------------------------------------------ */
@@ -98,36 +76,22 @@ void locus_text_escape(struct locus_buffer *out, const char *bytes, size_t n_byt
     }
 }
 
-/* ---- choices ------------------------------------------------------------------------------ */
-
-int locus_choice_find(const char *choices, const char *text, size_t n_bytes)
-{
-    for (int i = 0; *choices; i++) {
-        size_t length = strcspn(choices, "|");
-        if (length == n_bytes && memcmp(choices, text, n_bytes) == 0) return i;
-        choices += length + (choices[length] == '|');
-    }
-    return -1;
-}
-
-const char *locus_choice_at(const char *choices, int index, size_t *n_bytes)
-{
-    for (; index > 0; index--)
-        choices += strcspn(choices, "|") + 1;
-    *n_bytes = strcspn(choices, "|");
-    return choices;
-}
+/* ---- did you mean ------------------------------------------------------------------------- */
 
 static int least(int a, int b)
 {
     return a < b ? a : b;
 }
 
-int locus_edit_distance(const char *a, size_t n_a, const char *b, size_t n_b)
+enum { DISTANCE_BYTES = 32 };
+
+/* Insertions, deletions, changes and swaps of neighbours that turn one word into the other (optimal
+ * string alignment). Of either the first DISTANCE_BYTES count. */
+static int edit_distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
-    int d[LOCUS_DISTANCE_BYTES + 1][LOCUS_DISTANCE_BYTES + 1];
-    if (n_a > LOCUS_DISTANCE_BYTES) n_a = LOCUS_DISTANCE_BYTES;
-    if (n_b > LOCUS_DISTANCE_BYTES) n_b = LOCUS_DISTANCE_BYTES;
+    int d[DISTANCE_BYTES + 1][DISTANCE_BYTES + 1];
+    if (n_a > DISTANCE_BYTES) n_a = DISTANCE_BYTES;
+    if (n_b > DISTANCE_BYTES) n_b = DISTANCE_BYTES;
     for (size_t i = 0; i <= n_a; i++)
         d[i][0] = (int)i;
     for (size_t j = 0; j <= n_b; j++)
@@ -143,10 +107,37 @@ int locus_edit_distance(const char *a, size_t n_a, const char *b, size_t n_b)
     return d[n_a][n_b];
 }
 
+struct locus_suggestion locus_suggestion_any(struct locus_word word)
+{
+    return (struct locus_suggestion){.word = word};
+}
+
+struct locus_suggestion locus_suggestion_near(const char *word)
+{
+    return (struct locus_suggestion){.word = {word, strlen(word)}, .near = true};
+}
+
+/* Near enough to have been meant. */
+static bool is_near(struct locus_word word, size_t n_name, int distance)
+{
+    const size_t wrong = word.n_bytes < 3 ? 1 : word.n_bytes / 3;
+    return word.n_bytes <= DISTANCE_BYTES && n_name <= DISTANCE_BYTES &&
+           (size_t)distance <= wrong && (size_t)distance < n_name;
+}
+
 void locus_suggestion_offer(struct locus_suggestion *suggestion, const char *name)
 {
-    int distance = locus_edit_distance(suggestion->text, suggestion->n_bytes, name, strlen(name));
+    const struct locus_word word = suggestion->word;
+    const int distance = edit_distance(word.bytes, word.n_bytes, name, strlen(name));
     if (suggestion->nearest && distance >= suggestion->distance) return;
+    if (suggestion->near && !is_near(word, strlen(name), distance)) return;
     suggestion->nearest = name;
     suggestion->distance = distance;
+}
+
+void locus_suggestion_list(struct locus_suggestion *suggestion, const char *name)
+{
+    const size_t used = strlen(suggestion->list), size = sizeof suggestion->list;
+    locus_suggestion_offer(suggestion, name);
+    snprintf(suggestion->list + used, size - used, "%s%s", used ? " " : "", name);
 }

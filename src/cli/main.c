@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
 #include "cli/kit/log.h"
-#include "cli/kit/names.h"
 
 static const struct locus_command *const commands[] = {
     &locus_command_generate,  &locus_command_inspect,    &locus_command_tokenize,
@@ -32,13 +32,14 @@ const struct locus_command *locus_command_find(const char *name)
 
 int locus_command_unknown(const char *name)
 {
-    struct locus_nearest nearest = locus_nearest_begin(name);
+    struct locus_suggestion suggestion = locus_suggestion_near(name);
     for (size_t i = 0; locus_command_at(i); i++)
-        locus_nearest_offer(&nearest, commands[i]->name);
+        locus_suggestion_offer(&suggestion, commands[i]->name);
     if (*name == '-')
         return locus_log_usage(NULL, "found '%s' where the command is expected", name);
-    if (!nearest.best) return locus_log_usage(NULL, "unknown command '%s'", name);
-    return locus_log_usage(NULL, "unknown command '%s'; did you mean '%s'?", name, nearest.best);
+    if (!suggestion.nearest) return locus_log_usage(NULL, "unknown command '%s'", name);
+    return locus_log_usage(NULL, "unknown command '%s'; did you mean '%s'?", name,
+                           suggestion.nearest);
 }
 
 static int print_version(void)

@@ -12,11 +12,9 @@
 #include "forward/policy.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
-#include "base/text.h"
+#include "base/spec.h"
 
 /* ---- the policies ------------------------------------------------------------------------- */
 
@@ -50,10 +48,15 @@ static int split_window(const struct locus_policy *policy, int slot, struct locu
     return 1;
 }
 
+static const struct locus_param window_params[] = {
+    {"size", LOCUS_PARAM_INT, NULL, 1, INT_MAX, NULL, true, "tokens seen"},
+    {0},
+};
+
 static const struct locus_policy_kind window = {
     .name = "window",
     .summary = "every token sees the last `size`, itself among them",
-    .params = {{"size", 1, -1, "tokens seen"}},
+    .params = window_params,
     .split = split_window,
     .plain = window_size,
     .hides = true,
@@ -84,11 +87,17 @@ static int split_sinks(const struct locus_policy *policy, int slot, struct locus
     return 2;
 }
 
+static const struct locus_param sinks_params[] = {
+    {"keep", LOCUS_PARAM_INT, "4", 0, INT_MAX, NULL, true, "first tokens that stay in sight"},
+    {"size", LOCUS_PARAM_INT, NULL, 1, INT_MAX, NULL, true, "tokens seen"},
+    {0},
+};
+
 static const struct locus_policy_kind sinks = {
     .name = "sinks",
     .summary = "the first `keep` tokens and the last, `size` in all, by places among them "
                "(StreamingLLM)",
-    .params = {{"keep", 0, 4, "first tokens that stay in sight"}, {"size", 1, -1, "tokens seen"}},
+    .params = sinks_params,
     .check = check_sinks,
     .split = split_sinks,
     .plain = sinks_size,
@@ -115,11 +124,17 @@ static int split_extend(const struct locus_policy *policy, int slot, struct locu
     return 2;
 }
 
+static const struct locus_param extend_params[] = {
+    {"group", LOCUS_PARAM_INT, NULL, 1, INT_MAX, NULL, true, "positions that far keys share"},
+    {"window", LOCUS_PARAM_INT, NULL, 1, INT_MAX, NULL, true,
+     "distances below it are left as they are"},
+    {0},
+};
+
 static const struct locus_policy_kind self_extend = {
     .name = "self-extend",
     .summary = "tokens `window` or more back are seen at positions divided by `group`",
-    .params = {{"group", 1, -1, "positions that far keys share"},
-               {"window", 1, -1, "distances below it are left as they are"}},
+    .params = extend_params,
     .split = split_extend,
     .plain = extend_window,
     .moves = true,
@@ -156,110 +171,60 @@ int locus_policy_reach(const struct locus_policy *policy, int trained_length)
 
 /* ---- reading and printing ----------------------------------------------------------------- */
 
-static int count_params(const struct locus_policy_kind *kind)
+static const struct locus_policy_kind *find_kind(struct locus_word name,
+                                                 struct locus_suggestion *suggestion)
 {
-    int n = 0;
-    while (n < LOCUS_POLICY_PARAMS && kind->params[n].key)
-        n++;
-    return n;
-}
-
-static enum locus_status refuse_name(struct locus_word name, locus_error *error)
-{
-    struct locus_suggestion suggestion = {.text = name.bytes, .n_bytes = name.n_bytes};
-    char names[64] = "";
+    *suggestion = locus_suggestion_any(name);
     for (int i = 0; i < N_KINDS; i++) {
-        locus_suggestion_offer(&suggestion, kinds[i]->name);
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i ? " " : "", kinds[i]->name);
+        if (locus_word_is(name, kinds[i]->name)) return kinds[i];
+        locus_suggestion_list(suggestion, kinds[i]->name);
     }
-    return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                      "attention: no policy is named '%.*s'; the nearest is '%s', of: %s",
-                      locus_word_shown(name), name.bytes, suggestion.nearest, names);
-}
-
-static enum locus_status refuse_key(const struct locus_policy_kind *kind, struct locus_word key,
-                                    locus_error *error)
-{
-    struct locus_suggestion suggestion = {.text = key.bytes, .n_bytes = key.n_bytes};
-    const int n = count_params(kind);
-    for (int i = 0; i < n; i++)
-        locus_suggestion_offer(&suggestion, kind->params[i].key);
-    if (n == 0)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "attention: %s has no parameters, found '%.*s'", kind->name,
-                          locus_word_shown(key), key.bytes);
-    return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                      "attention: %s has no parameter '%.*s'; the nearest is '%s'", kind->name,
-                      locus_word_shown(key), key.bytes, suggestion.nearest);
-}
-
-static enum locus_status read_pair(struct locus_policy *policy, bool *given, struct locus_word pair,
-                                   locus_error *error)
-{
-    struct locus_word key, text;
-    if (!locus_spec_split(pair, &key, &text))
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "attention: %s: found '%.*s'; expected key=value", policy->kind->name,
-                          locus_word_shown(pair), pair.bytes);
-    int i = 0, n = count_params(policy->kind);
-    while (i < n && !locus_word_is(key, policy->kind->params[i].key))
-        i++;
-    if (i == n) return refuse_key(policy->kind, key, error);
-    if (given[i])
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "attention: %s: %s is given twice; expected once", policy->kind->name,
-                          policy->kind->params[i].key);
-    double value;
-    const int min = policy->kind->params[i].min;
-    if (!locus_number_parse(text.bytes, text.n_bytes, true, &value) || value < min ||
-        value > INT_MAX)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "attention: %s: %s is '%.*s'; expected a whole number from %d on",
-                          policy->kind->name, policy->kind->params[i].key, locus_word_shown(text),
-                          text.bytes, min);
-    policy->values[i] = (int)value;
-    given[i] = true;
-    return LOCUS_OK;
+    return NULL;
 }
 
 /* Fills what wasn't given, and checks the whole. */
-static enum locus_status complete(struct locus_policy *policy, const bool *given,
-                                  locus_error *error)
+static enum locus_status complete(struct locus_policy *policy, const struct locus_spec_values *read,
+                                  const struct locus_spec_source *source)
 {
     const struct locus_policy_kind *kind = policy->kind;
-    for (int i = 0; i < count_params(kind); i++) {
-        if (given[i]) continue;
-        policy->values[i] = kind->params[i].fallback;
-        if (policy->values[i] < 0)
-            return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                              "attention: %s: %s is missing; expected %s:%s=N%s", kind->name,
-                              kind->params[i].key, kind->name, kind->params[i].key,
-                              count_params(kind) > 1 ? ",..." : "");
+    const struct locus_param *params = kind->params;
+    const int n = locus_params_count(params);
+    for (int i = 0; i < n; i++) {
+        double value = read->values[i];
+        const char *fallback = params[i].fallback;
+        if (read->given >> i & 1) {
+            policy->values[i] = (int)value;
+            continue;
+        }
+        if (!fallback)
+            return locus_spec_refuse(source, "%s is missing; expected %s:%s=N%s", params[i].key,
+                                     kind->name, params[i].key, n > 1 ? ",..." : "");
+        locus_param_parse(&params[i], (struct locus_word){fallback, strlen(fallback)}, &value);
+        policy->values[i] = (int)value;
     }
     const char *expected = kind->check ? kind->check(policy) : NULL;
     if (!expected) return LOCUS_OK;
-    return locus_fail(error, LOCUS_ERROR_ARGUMENT, "attention: %s: %s is %d and %s is %d; %s",
-                      kind->name, kind->params[0].key, policy->values[0], kind->params[1].key,
-                      policy->values[1], expected);
+    return locus_spec_refuse(source, "%s is %d and %s is %d; %s", params[0].key, policy->values[0],
+                             params[1].key, policy->values[1], expected);
 }
 
 enum locus_status locus_policy_parse(struct locus_policy *policy, const char *text,
                                      locus_error *error)
 {
-    if (!text) text = full.name;
-    const struct locus_word name = locus_spec_name(text);
-    struct locus_policy parsed = {0};
-    bool given[LOCUS_POLICY_PARAMS] = {false};
-    for (int i = 0; i < N_KINDS; i++)
-        if (locus_word_is(name, kinds[i]->name)) parsed.kind = kinds[i];
-    if (!parsed.kind) return refuse_name(name, error);
-    const char *rest = text + name.n_bytes;
+    const struct locus_spec_source source = {text ? text : full.name, "attention",
+                                             LOCUS_ERROR_ARGUMENT, error};
+    const struct locus_word name = locus_spec_name(source.text);
+    struct locus_suggestion suggestion;
+    struct locus_policy parsed = {.kind = find_kind(name, &suggestion)};
+    if (!parsed.kind) return locus_spec_refuse_name(&source, "policy", &suggestion);
+    const struct locus_spec_table table = {parsed.kind->name, parsed.kind->params, NULL};
+    struct locus_spec_values values = {0};
+    const char *rest = source.text + name.n_bytes;
     for (struct locus_word pair; locus_spec_next(&rest, &pair);) {
-        enum locus_status status = read_pair(&parsed, given, pair, error);
+        enum locus_status status = locus_spec_read_pair(&values, &source, &table, pair);
         if (status) return status;
     }
-    enum locus_status status = complete(&parsed, given, error);
+    enum locus_status status = complete(&parsed, &values, &source);
     if (!status) *policy = parsed;
     return status;
 }
@@ -267,7 +232,7 @@ enum locus_status locus_policy_parse(struct locus_policy *policy, const char *te
 void locus_policy_print(const struct locus_policy *policy, struct locus_buffer *out)
 {
     locus_buffer_printf(out, "%s", policy->kind->name);
-    for (int i = 0; i < count_params(policy->kind); i++)
+    for (int i = 0; i < locus_params_count(policy->kind->params); i++)
         locus_buffer_printf(out, "%c%s=%d", i ? ',' : ':', policy->kind->params[i].key,
                             policy->values[i]);
 }

@@ -22,16 +22,11 @@ struct locus_span {
 
 enum { LOCUS_MAX_SPANS = 2, LOCUS_POLICY_PARAMS = 2 };
 
-struct locus_policy_param {
-    const char *key;
-    int min;
-    int fallback; /* -1: must be given */
-    const char *help;
-};
-
 struct locus_policy_kind {
     const char *name, *summary;
-    struct locus_policy_param params[LOCUS_POLICY_PARAMS]; /* a NULL key ends them early */
+    /* Whole numbers; one without a default must be given. At most LOCUS_POLICY_PARAMS, and an
+     * entry whose key is NULL; NULL: none. */
+    const struct locus_param *params;
     /* OPTIONAL: refuses values that don't go together, saying what was expected. */
     const char *(*check)(const struct locus_policy *policy);
     /* The spans of the row in `slot`, in the order of its softmax; returns how many there are. */

@@ -38,7 +38,7 @@ static enum locus_status init_alibi(void **state, const struct locus_position_en
     return status;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"max_bias", LOCUS_PARAM_FLOAT, "8", 0, 1024, NULL, false,
      "the last head's slope is 2^-max_bias (8 for most models, 16 for some of MPT)"},
     {"scaled", LOCUS_PARAM_INT, "0", 0, 1, NULL, false,

@@ -147,7 +147,7 @@ static size_t scratch_floats(const void *state, int n_k)
     return (size_t)n_k + (size_t)cope->most_positions;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"gate", LOCUS_PARAM_CHOICE, "scaled", 0, 0, "scaled|raw", false,
      "gates see scores as scaled for the softmax, or as they are"},
     {0},

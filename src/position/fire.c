@@ -213,7 +213,7 @@ static void bias(const void *state, const struct locus_bias_op *op)
     }
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"eps", LOCUS_PARAM_FLOAT, "1e-06", 0, 1, NULL, false, "added to the denominator of x"},
     {0},
 };

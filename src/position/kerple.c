@@ -57,7 +57,7 @@ static enum locus_status init_kerple(void **state, const struct locus_position_e
     return status;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"kind", LOCUS_PARAM_CHOICE, "log", 0, 0, "log|power", false,
      "-p ln(1 + a distance), or -a distance^p"},
     {"eps", LOCUS_PARAM_FLOAT, "0.01", 0, 1, NULL, false, "the least that p and a may be"},

@@ -139,7 +139,7 @@ static bool takes_axes(const void *state, int n_axes)
     return n_axes == 1;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"offset", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false, "the table's row for position 0"},
     {"beyond", LOCUS_PARAM_CHOICE, "error", 0, 0, "error|clamp|wrap|interpolate", false,
      "past the table: refuse, repeat its last row, start again, or stretch it by factor"},

@@ -29,10 +29,6 @@ void locus_position_print_range(const struct locus_position_spec *from,
  * comes from; 0: the scheme gives none. */
 double locus_position_reach(const struct locus_position_spec *spec, const char **formula);
 
-/* Appends one value as a SPEC has it: a choice, a word that stands for a number, or a number. */
-void locus_position_print_value(const struct locus_position_param *param, double value,
-                                struct locus_buffer *out);
-
 /* ---- a scheme in use ---------------------------------------------------------------------- */
 
 enum { LOCUS_MAX_SCHEMES = 8 };

@@ -31,7 +31,7 @@ static enum locus_status init_relative(void **state, const struct locus_position
     return status;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"max_distance", LOCUS_PARAM_INT, "auto", 0, (1 << 30) - 1, "auto", false,
      "K, from which on all distances are one: the table has K + 1 rows (auto: as it has)"},
     {0},

@@ -396,7 +396,7 @@ static bool takes_axes(const void *state, int n_axes)
     return n_axes == rope->n_axes;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"pairs", LOCUS_PARAM_CHOICE, "half", 0, 0, "half|adjacent", true,
      "which dimensions turn together: k and k + dim/2, or 2k and 2k + 1"},
     {"dim", LOCUS_PARAM_INT, "head_dim", 2, 1 << 20, NULL, true,

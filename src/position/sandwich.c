@@ -48,7 +48,7 @@ static enum locus_status init_sandwich(void **state, const struct locus_position
     return LOCUS_OK;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"dim", LOCUS_PARAM_INT, "128", 2, 1 << 16, NULL, false,
      "width of the sinusoidal encoding behind it"},
     {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, false,

@@ -162,7 +162,7 @@ static bool takes_axes(const void *state, int n_axes)
     return n_axes == 1;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"layout", LOCUS_PARAM_CHOICE, "interleaved", 0, 0, "interleaved|concat", false,
      "sine and cosine side by side, or all sines before all cosines"},
     {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, false,

@@ -7,60 +7,25 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "position/registry.h"
 
 /* What may be set in any SPEC, beside the scheme's own keys. */
-static const char inherit_key[] = "inherit";
-static const char *const common_keys[] = {"nope_every", inherit_key};
+static const char nope_key[] = "nope_every", inherit_key[] = "inherit";
+static const char *const common_keys[] = {nope_key, inherit_key, NULL};
 
-/* A scheme's parameters as one SPEC gives them. */
+/* What one SPEC says. */
 struct assignment {
-    double values[LOCUS_POSITION_MAX_PARAMS];
-    uint32_t given; /* bit i: values[i] is set */
+    struct locus_spec_values of;
     bool inherit, inherit_given;
 };
-
-/* A file's bytes may be anything: what isn't ASCII is shown as '?'. */
-static void make_ascii(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text >= 0x80) *text = '?';
-}
-
-enum locus_status locus_spec_refuse(const struct locus_spec_source *source, const char *format, ...)
-{
-    char text[52], detail[220];
-    va_list args;
-    va_start(args, format);
-    locus_print_args(detail, sizeof detail, format, args);
-    va_end(args);
-    snprintf(text, sizeof text, "%.48s%s", source->text, strlen(source->text) > 48 ? "..." : "");
-    make_ascii(text);
-    make_ascii(detail);
-    return locus_fail(source->error, source->status, "%s '%s': %s", source->origin, text, detail);
-}
 
 /* ---- scheme tables ------------------------------------------------------------------------ */
 
 static int count_params(const struct locus_position_scheme *scheme)
 {
-    int n = 0;
-    while (scheme->params && n <= LOCUS_POSITION_MAX_PARAMS && scheme->params[n].key)
-        n++;
-    return n;
-}
-
-static int find_param(const struct locus_position_scheme *scheme, struct locus_word key)
-{
-    int n = count_params(scheme);
-    for (int i = 0; i < n; i++)
-        if (locus_word_is(key, scheme->params[i].key)) return i;
-    return -1;
+    return locus_params_count(scheme->params);
 }
 
 static bool is_model_value(const char *fallback)
@@ -68,31 +33,17 @@ static bool is_model_value(const char *fallback)
     return strcmp(fallback, "head_dim") == 0 || strcmp(fallback, "trained_length") == 0;
 }
 
-/* A choice, a number or a word that stands for one; false if the text is none of them. */
-static bool parse_value(const struct locus_position_param *param, struct locus_word text,
-                        double *value)
+static bool parse_fallback(const struct locus_param *param, double *value)
 {
-    int index = param->choices ? locus_choice_find(param->choices, text.bytes, text.n_bytes) : -1;
-    bool number = param->type != LOCUS_PARAM_CHOICE;
-    if (index >= 0)
-        *value = number ? -1 - index : index;
-    else if (number)
-        return locus_number_parse(text.bytes, text.n_bytes, param->type == LOCUS_PARAM_INT, value);
-    return index >= 0;
+    const struct locus_word text = {param->fallback, strlen(param->fallback)};
+    return locus_param_parse(param, text, value);
 }
 
-/* Whether a value is one of the words that may stand for a number. */
-static bool is_word(const struct locus_position_param *param, double value)
-{
-    return param->type != LOCUS_PARAM_CHOICE && param->choices && value < 0;
-}
-
-static bool fallback_value(const struct locus_position_param *param,
-                           const struct locus_position_env *env, double *value)
+static bool fallback_value(const struct locus_param *param, const struct locus_position_env *env,
+                           double *value)
 {
     if (param->type == LOCUS_PARAM_CHOICE || !is_model_value(param->fallback))
-        return parse_value(param, (struct locus_word){param->fallback, strlen(param->fallback)},
-                           value);
+        return parse_fallback(param, value);
     *value = param->fallback[0] == 'h' ? env->head_dim : env->trained_length;
     return true;
 }
@@ -100,9 +51,7 @@ static bool fallback_value(const struct locus_position_param *param,
 /* A key that any SPEC may have can't be a scheme's own. */
 static bool is_common(const char *key)
 {
-    for (size_t i = 0; i < sizeof common_keys / sizeof *common_keys; i++)
-        if (!strcmp(key, common_keys[i])) return true;
-    return false;
+    return !strcmp(key, nope_key) || !strcmp(key, inherit_key);
 }
 
 /* A name that the grammar of SPECs can say. */
@@ -118,19 +67,19 @@ static bool is_word_text(const char *text)
 static const char *param_fault(const struct locus_position_scheme *scheme, int i,
                                const struct locus_position_env *env, double *fallback)
 {
-    const struct locus_position_param *param = &scheme->params[i];
+    const struct locus_param *param = &scheme->params[i];
     const bool choice = param->type == LOCUS_PARAM_CHOICE;
     const bool number = param->type == LOCUS_PARAM_INT || param->type == LOCUS_PARAM_FLOAT;
     const struct locus_word key = {param->key, strlen(param->key)};
     if (!is_word_text(param->key) || is_common(param->key))
         return "has a key that no SPEC can give";
-    if (find_param(scheme, key) != i) return "is there twice";
-    if (!choice && !number) return "has a type that is not one of enum locus_position_param_type";
+    if (locus_params_find(scheme->params, key) != i) return "is there twice";
+    if (!choice && !number) return "has a type that is not one of enum locus_param_type";
     if (number && !(param->min <= param->max)) return "has a min that is not at most its max";
     if (choice ? !param->choices : param->choices && !(param->min >= 0))
         return "has no valid choices";
     if (!param->fallback || !fallback_value(param, env, fallback)) return "has no valid default";
-    if (number && !is_model_value(param->fallback) && !is_word(param, *fallback) &&
+    if (number && !is_model_value(param->fallback) && !locus_param_is_word(param, *fallback) &&
         !(*fallback >= param->min && *fallback <= param->max))
         return "has a default out of its range";
     return NULL;
@@ -142,10 +91,10 @@ static enum locus_status fill_defaults(struct locus_position_spec *spec,
 {
     const struct locus_position_scheme *scheme = spec->scheme;
     int n = count_params(scheme);
-    if (n > LOCUS_POSITION_MAX_PARAMS)
+    if (n > LOCUS_MAX_PARAMS)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position %s: its table has more than %d parameters, or no end",
-                          scheme->name, LOCUS_POSITION_MAX_PARAMS);
+                          scheme->name, LOCUS_MAX_PARAMS);
     for (int i = 0; i < n; i++) {
         const char *fault = param_fault(scheme, i, env, &spec->values[i]);
         if (fault)
@@ -171,70 +120,26 @@ static enum locus_status refuse_name(const struct locus_spec_source *source, str
     const struct locus_position_alias *alias = locus_position_find_alias(name.bytes, name.n_bytes);
     if (alias)
         return locus_spec_refuse(source, "'%s' may be either: say %s", alias->alias, alias->preset);
-    struct locus_suggestion suggestion = {.text = name.bytes, .n_bytes = name.n_bytes};
-    char names[160];
-    int used = 0, size = (int)sizeof names;
-    if (users) {
-        locus_suggestion_offer(&suggestion, users->name);
-        used = snprintf(names, sizeof names, "%s ", users->name);
-    }
-    for (size_t i = 0; i < locus_position_count(); i++) {
-        locus_suggestion_offer(&suggestion, locus_position_at(i)->name);
-        if (used < size)
-            used += snprintf(names + used, (size_t)(size - used), "%s%s", i > 0 ? " " : "",
-                             locus_position_at(i)->name);
-    }
+    struct locus_suggestion suggestion = locus_suggestion_any(name);
+    if (users) locus_suggestion_list(&suggestion, users->name);
+    for (size_t i = 0; i < locus_position_count(); i++)
+        locus_suggestion_list(&suggestion, locus_position_at(i)->name);
     for (alias = locus_position_aliases; alias->alias; alias++)
         if (alias->name) locus_suggestion_offer(&suggestion, alias->alias);
-    return locus_spec_refuse(source, "no scheme is named '%.*s'; the nearest is '%s', of: %s",
-                             locus_word_shown(name), name.bytes, suggestion.nearest, names);
+    return locus_spec_refuse_name(source, "scheme", &suggestion);
 }
 
-static enum locus_status refuse_key(const struct locus_spec_source *source, struct locus_word key,
-                                    const struct locus_position_scheme *scheme)
+static enum locus_status read_inherit(struct assignment *assignment,
+                                      const struct locus_spec_source *source, struct locus_word key,
+                                      struct locus_word value)
 {
-    struct locus_suggestion suggestion = {.text = key.bytes, .n_bytes = key.n_bytes};
-    char keys[160];
-    int n = count_params(scheme), used = 0, size = (int)sizeof keys;
-    for (int i = 0; i < n && used < size; i++) {
-        locus_suggestion_offer(&suggestion, scheme->params[i].key);
-        used += snprintf(keys + used, (size_t)(size - used), "%s ", scheme->params[i].key);
-    }
-    for (int i = 0; i < 2; i++)
-        locus_suggestion_offer(&suggestion, common_keys[i]);
-    if (used < size)
-        snprintf(keys + used, (size_t)(size - used), "%s %s", common_keys[0], common_keys[1]);
-    return locus_spec_refuse(source, "%s has no parameter '%.*s'; the nearest is '%s', of: %s",
-                             scheme->name, locus_word_shown(key), key.bytes, suggestion.nearest,
-                             keys);
-}
-
-static enum locus_status read_value(double *value, const struct locus_spec_source *source,
-                                    const struct locus_position_param *param,
-                                    struct locus_word text)
-{
-    bool choice = param->type == LOCUS_PARAM_CHOICE, integer = param->type == LOCUS_PARAM_INT;
-    char min[LOCUS_NUMBER_TEXT] = "-inf", max[LOCUS_NUMBER_TEXT] = "inf";
-    bool word = param->choices && locus_choice_find(param->choices, text.bytes, text.n_bytes) >= 0;
-    if (parse_value(param, text, value) &&
-        (word || (*value >= param->min && *value <= param->max &&
-                  (!integer || (*value >= INT_MIN && *value <= INT_MAX)))))
-        return LOCUS_OK;
-    if (choice)
-        return locus_spec_refuse(source, "%s is '%.*s'; expected one of %s", param->key,
-                                 locus_word_shown(text), text.bytes, param->choices);
-    if (isfinite(param->min)) locus_number_format(param->min, min);
-    if (isfinite(param->max)) locus_number_format(param->max, max);
-    return locus_spec_refuse(source, "%s is '%.*s'; expected %s from %s to %s%s%s", param->key,
-                             locus_word_shown(text), text.bytes,
-                             integer ? "a whole number" : "a number", min, max,
-                             param->choices ? ", or " : "", param->choices ? param->choices : "");
-}
-
-static enum locus_status refuse_twice(const struct locus_spec_source *source, struct locus_word key)
-{
-    return locus_spec_refuse(source, "%.*s is given twice; expected once", locus_word_shown(key),
-                             key.bytes);
+    if (assignment->inherit_given) return locus_spec_refuse_twice(source, key);
+    if (!locus_word_is(value, "0") && !locus_word_is(value, "1"))
+        return locus_spec_refuse(source, "inherit is '%.*s'; expected 0 or 1",
+                                 locus_word_shown(value), value.bytes);
+    assignment->inherit_given = true;
+    assignment->inherit = value.bytes[0] == '1';
+    return LOCUS_OK;
 }
 
 static enum locus_status read_pair(struct assignment *assignment,
@@ -242,27 +147,15 @@ static enum locus_status read_pair(struct assignment *assignment,
                                    const struct locus_position_scheme *scheme,
                                    struct locus_word pair)
 {
-    struct locus_word key, value;
-    if (!locus_spec_split(pair, &key, &value) || value.n_bytes == 0)
-        return locus_spec_refuse(source, "found '%.*s'; expected key=value", locus_word_shown(pair),
-                                 pair.bytes);
-    if (locus_word_is(key, inherit_key)) {
-        if (assignment->inherit_given) return refuse_twice(source, key);
-        if (!locus_word_is(value, "0") && !locus_word_is(value, "1"))
-            return locus_spec_refuse(source, "inherit is '%.*s'; expected 0 or 1",
-                                     locus_word_shown(value), value.bytes);
-        assignment->inherit_given = true;
-        assignment->inherit = value.bytes[0] == '1';
-        return LOCUS_OK;
-    }
-    if (locus_word_is(key, common_keys[0]))
+    const struct locus_spec_table table = {scheme->name, scheme->params, common_keys};
+    struct locus_word key = {0}, value = {0};
+    locus_spec_split(pair, &key, &value);
+    if (value.n_bytes > 0 && locus_word_is(key, inherit_key))
+        return read_inherit(assignment, source, key, value);
+    if (value.n_bytes > 0 && locus_word_is(key, nope_key))
         return locus_spec_refuse(
-            source, "%s says which layers have none; expected it before any ';'", common_keys[0]);
-    int i = find_param(scheme, key);
-    if (i < 0) return refuse_key(source, key, scheme);
-    if (assignment->given >> i & 1) return refuse_twice(source, key);
-    assignment->given |= (uint32_t)1 << i;
-    return read_value(&assignment->values[i], source, &scheme->params[i], value);
+            source, "%s says which layers have none; expected it before any ';'", nope_key);
+    return locus_spec_read_pair(&assignment->of, source, &table, pair);
 }
 
 /* The key=value that a NAME stands for beside its scheme, or NULL. */
@@ -296,7 +189,7 @@ static enum locus_status read_pairs(struct assignment *assignment,
 static void apply(struct locus_position_spec *spec, const struct assignment *assignment, int n)
 {
     for (int i = 0; i < n; i++)
-        if (assignment->given >> i & 1) spec->values[i] = assignment->values[i];
+        if (assignment->of.given >> i & 1) spec->values[i] = assignment->of.values[i];
 }
 
 /* Reads the checkpoint's own SPEC, whose scheme is the text's. With inherit=0 a wrong one is as
@@ -319,7 +212,7 @@ static void combine(struct locus_position_spec *spec, const struct assignment *o
     int n = count_params(spec->scheme);
     if (assignment->inherit) apply(spec, owns, n);
     apply(spec, assignment, n);
-    spec->given = assignment->given | (assignment->inherit ? owns->given : 0);
+    spec->given = assignment->of.given | (assignment->inherit ? owns->of.given : 0);
 }
 
 /* Whether a parameter acts beside the other values. */
@@ -337,10 +230,10 @@ static enum locus_status check_effects(const struct locus_position_spec *spec,
                                        const struct locus_spec_source *source)
 {
     for (int i = 0; i < count_params(spec->scheme); i++) {
-        const bool owned = assignment->inherit && owns->given >> i & 1;
-        const bool as_owned = owned && spec->values[i] == owns->values[i];
-        if (!(assignment->given >> i & 1) || spec->values[i] == defaults->values[i] || as_owned ||
-            counts(spec, i))
+        const bool owned = assignment->inherit && owns->of.given >> i & 1;
+        const bool as_owned = owned && spec->values[i] == owns->of.values[i];
+        if (!(assignment->of.given >> i & 1) || spec->values[i] == defaults->values[i] ||
+            as_owned || counts(spec, i))
             continue;
         return locus_spec_refuse(source,
                                  "'%s' has no effect beside the other values; expected it where "
@@ -358,7 +251,7 @@ static void drop_idle(struct locus_position_spec *spec, const struct locus_posit
         if (counts(spec, i)) continue;
         spec->values[i] = defaults->values[i];
         spec->given &= ~((uint32_t)1 << i);
-        owns->given &= ~((uint32_t)1 << i);
+        owns->of.given &= ~((uint32_t)1 << i);
     }
 }
 
@@ -369,7 +262,7 @@ static void mark_stated(struct locus_position_spec *spec,
     int n = count_params(spec->scheme);
     for (int i = 0; i < n; i++) {
         bool is_default = spec->values[i] == defaults->values[i];
-        bool owns_another = owns->given >> i & 1 && owns->values[i] != defaults->values[i];
+        bool owns_another = owns->of.given >> i & 1 && owns->of.values[i] != defaults->values[i];
         if (is_default ? owns_another : is_model_value(spec->scheme->params[i].fallback))
             spec->stated |= (uint32_t)1 << i;
     }
@@ -378,8 +271,8 @@ static void mark_stated(struct locus_position_spec *spec,
 /* Turns a factor=auto that the scheme hasn't settled into the number it stands for. */
 static void resolve_factor(struct locus_position_spec *spec, const struct locus_position_env *env)
 {
-    int i = find_param(spec->scheme, (struct locus_word){"factor", 6});
-    if (i < 0 || !is_word(&spec->scheme->params[i], spec->values[i])) return;
+    const int i = locus_params_find(spec->scheme->params, (struct locus_word){"factor", 6});
+    if (i < 0 || !locus_param_is_word(&spec->scheme->params[i], spec->values[i])) return;
     double trained = locus_position_number(spec, "trained");
     if (!(trained > 0)) trained = env->trained_length;
     double factor = trained > 0 ? env->session_length / trained : 1;
@@ -451,27 +344,11 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
 
 static bool is_printed(const struct locus_position_spec *spec, int i)
 {
-    const struct locus_position_param *param = &spec->scheme->params[i];
-    const struct locus_word text = {param->fallback, strlen(param->fallback)};
+    const struct locus_param *param = &spec->scheme->params[i];
     double fallback;
     if (param->shown || spec->stated >> i & 1) return true;
     if (param->type != LOCUS_PARAM_CHOICE && is_model_value(param->fallback)) return false;
-    return !parse_value(param, text, &fallback) || spec->values[i] != fallback;
-}
-
-void locus_position_print_value(const struct locus_position_param *param, double value,
-                                struct locus_buffer *out)
-{
-    if (param->type == LOCUS_PARAM_CHOICE || is_word(param, value)) {
-        size_t n_bytes;
-        int index = (int)(value < 0 ? -1 - value : value);
-        const char *choice = locus_choice_at(param->choices, index, &n_bytes);
-        locus_buffer_append(out, choice, n_bytes);
-    } else {
-        char number[LOCUS_NUMBER_TEXT];
-        locus_number_format(value, number);
-        locus_buffer_append(out, number, strlen(number));
-    }
+    return !parse_fallback(param, &fallback) || spec->values[i] != fallback;
 }
 
 void locus_position_print_range(const struct locus_position_spec *from,
@@ -482,13 +359,13 @@ void locus_position_print_range(const struct locus_position_spec *from,
     locus_buffer_append(out, to->scheme->name, strlen(to->scheme->name));
     for (int i = 0; i < n; i++) {
         if (!is_printed(to, i)) continue;
-        const struct locus_position_param *param = &to->scheme->params[i];
+        const struct locus_param *param = &to->scheme->params[i];
         locus_buffer_printf(out, "%c%s=", separator, param->key);
         if (from->scheme == to->scheme && from->values[i] != to->values[i]) {
-            locus_position_print_value(param, from->values[i], out);
+            locus_param_print(param, from->values[i], out);
             locus_buffer_append(out, "..", 2);
         }
-        locus_position_print_value(param, to->values[i], out);
+        locus_param_print(param, to->values[i], out);
         separator = ',';
     }
 }
@@ -504,21 +381,26 @@ double locus_position_reach(const struct locus_position_spec *spec, const char *
     return spec->scheme->reach ? spec->scheme->reach(spec, formula) : 0;
 }
 
+static int find_key(const struct locus_position_spec *spec, const char *key)
+{
+    return locus_params_find(spec->scheme->params, (struct locus_word){key, strlen(key)});
+}
+
 LOCUS_API double locus_position_number(const struct locus_position_spec *spec, const char *key)
 {
-    int i = find_param(spec->scheme, (struct locus_word){key, strlen(key)});
+    int i = find_key(spec, key);
     return i < 0 ? (double)NAN : spec->values[i];
 }
 
 LOCUS_API bool locus_position_given(const struct locus_position_spec *spec, const char *key)
 {
-    int i = find_param(spec->scheme, (struct locus_word){key, strlen(key)});
+    int i = find_key(spec, key);
     return i >= 0 && spec->given >> i & 1;
 }
 
 LOCUS_API void locus_position_set(struct locus_position_spec *spec, const char *key, double value)
 {
-    int i = find_param(spec->scheme, (struct locus_word){key, strlen(key)});
+    int i = find_key(spec, key);
     if (i >= 0) spec->values[i] = value;
 }
 

@@ -2,16 +2,8 @@
 #ifndef LOCUS_POSITION_SPEC_H
 #define LOCUS_POSITION_SPEC_H
 
-#include "base/text.h"
+#include "base/spec.h"
 #include "position/position.h"
-
-/* A SPEC, and how messages speak of it. */
-struct locus_spec_source {
-    const char *text;
-    const char *origin;       /* "position" or "the checkpoint's position" */
-    enum locus_status status; /* of an error in it */
-    locus_error *error;
-};
 
 /* The SPEC that is meant: `text`, or where it is NULL the name of `scheme`, or without one `own`,
  * the checkpoint's (any bytes). `scheme` (or NULL) is one that is not in the registry; it is
@@ -33,9 +25,5 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
 /* The scheme of that name, `users` (NULL: none) among them; NULL: there is none. */
 const struct locus_position_scheme *locus_spec_scheme(struct locus_word name,
                                                       const struct locus_position_scheme *users);
-
-/* Fails in one line: where, the text (cut if it is long), and what is wrong with it. */
-__attribute__((format(printf, 2, 3))) enum locus_status
-locus_spec_refuse(const struct locus_spec_source *source, const char *format, ...);
 
 #endif

@@ -45,7 +45,7 @@ static enum locus_status init_t5(void **state, const struct locus_position_env *
     return status;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"buckets", LOCUS_PARAM_INT, "32", 2, 1 << 20, NULL, false,
      "rows of the table; the first half are distances by themselves"},
     {"max_distance", LOCUS_PARAM_INT, "128", 1, 1 << 30, NULL, false,

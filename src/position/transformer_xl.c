@@ -239,7 +239,7 @@ static size_t scratch_floats(const void *state, int n_k)
     return padded((size_t)xl->head_dim) + padded((size_t)n_k) + LOCUS_KEY_PANEL;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"clamp", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false,
      "above 0: longer distances count as this one"},
     {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, false,

@@ -171,7 +171,7 @@ static enum locus_frame frame(const void *state)
     return LOCUS_FRAME_BLOCK;
 }
 
-static const struct locus_position_param params[] = {
+static const struct locus_param params[] = {
     {"pairs", LOCUS_PARAM_CHOICE, "adjacent", 0, 0, "half|adjacent", true,
      "which dimensions turn together: k and k + dim/2, or 2k and 2k + 1"},
     {"dim", LOCUS_PARAM_INT, "head_dim", 2, 1 << 20, NULL, true,

@@ -176,7 +176,7 @@ const struct locus_pattern *locus_pattern_at(size_t i)
 
 const struct locus_pattern *locus_pattern_find(struct locus_word name, const char **nearest)
 {
-    struct locus_suggestion suggestion = {.text = name.bytes, .n_bytes = name.n_bytes};
+    struct locus_suggestion suggestion = locus_suggestion_any(name);
     for (size_t i = 0; i < N_PATTERNS; i++) {
         if (locus_word_is(name, patterns[i].name)) return &patterns[i];
         locus_suggestion_offer(&suggestion, patterns[i].name);

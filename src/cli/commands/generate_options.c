@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "cli/commands/generate.h"
 #include "cli/kit/log.h"
-#include "cli/kit/names.h"
 
 #define FIELD(member) offsetof(struct locus_generate_options, member)
 #define FLOAT_OPTION(NAME, MEMBER, STAGE, FALLBACK, MIN, MAX, HELP)                                \
@@ -133,12 +133,12 @@ enum { N_STAGES = sizeof stages / sizeof *stages };
 
 static int refuse_stage(const char *name)
 {
-    struct locus_nearest nearest = locus_nearest_begin(name);
+    struct locus_suggestion suggestion = locus_suggestion_near(name);
     for (int i = 0; i < N_STAGES; i++)
-        locus_nearest_offer(&nearest, stages[i].name);
-    if (nearest.best)
+        locus_suggestion_offer(&suggestion, stages[i].name);
+    if (suggestion.nearest)
         return locus_log_usage("generate", "--samplers: found '%s'; did you mean '%s'?", name,
-                               nearest.best);
+                               suggestion.nearest);
     return locus_log_usage("generate",
                            "--samplers: found '%s', known: penalties, top-k, typical-p, top-p, "
                            "min-p, temperature",

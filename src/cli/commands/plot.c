@@ -16,7 +16,6 @@
 #include "cli/kit/interrupt.h"
 #include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
-#include "cli/kit/names.h"
 #include "cli/kit/outputs.h"
 #include "cli/kit/session_options.h"
 #include "experiment/probe.h"
@@ -388,14 +387,15 @@ static int find_kind(const struct plot_options *options, int n_operands, char **
         locus_log_usage("plot", "no plot named: %s", known);
         return -1;
     }
-    struct locus_nearest nearest = locus_nearest_begin(operands[0]);
+    struct locus_suggestion suggestion = locus_suggestion_near(operands[0]);
     int kind = 0;
     for (; kind < N_KINDS && strcmp(kinds[kind].name, operands[0]) != 0; kind++)
-        locus_nearest_offer(&nearest, kinds[kind].name);
+        locus_suggestion_offer(&suggestion, kinds[kind].name);
     if (kind == N_KINDS)
         locus_log_usage("plot", "found plot '%s', %s%s%s%s", operands[0], known,
-                        nearest.best ? "; did you mean '" : "", nearest.best ? nearest.best : "",
-                        nearest.best ? "'?" : "");
+                        suggestion.nearest ? "; did you mean '" : "",
+                        suggestion.nearest ? suggestion.nearest : "",
+                        suggestion.nearest ? "'?" : "");
     else if (n_operands > 1)
         locus_log_usage("plot", "one plot a run, found also '%s'", operands[1]);
     else if (!options->output || !*options->output)

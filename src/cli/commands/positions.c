@@ -1,11 +1,9 @@
 /* locus positions [NAME]: the registry of position schemes, all of it made from their tables. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
-#include "base/text.h"
+#include "base/spec.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/log.h"
 #include "cli/kit/session_options.h"
@@ -15,33 +13,7 @@
 
 /* ---- values ------------------------------------------------------------------------------- */
 
-static void append_number(struct locus_buffer *out, double number)
-{
-    char text[LOCUS_NUMBER_TEXT];
-    locus_number_format(number, text);
-    locus_buffer_printf(out, "%s", text);
-}
-
-/* "a whole number from 0 to 8", or the choices. */
-static void append_range(struct locus_buffer *out, const struct locus_position_param *param)
-{
-    if (param->type == LOCUS_PARAM_CHOICE) {
-        locus_buffer_printf(out, "one of %s", param->choices);
-        return;
-    }
-    locus_buffer_printf(out, param->type == LOCUS_PARAM_INT ? "a whole number" : "a number");
-    if (isfinite(param->min)) {
-        locus_buffer_printf(out, " from ");
-        append_number(out, param->min);
-    }
-    if (isfinite(param->max)) {
-        locus_buffer_printf(out, " to ");
-        append_number(out, param->max);
-    }
-    if (param->choices) locus_buffer_printf(out, ", or %s", param->choices);
-}
-
-static const char *default_name(const struct locus_position_param *param)
+static const char *default_name(const struct locus_param *param)
 {
     if (param->type == LOCUS_PARAM_CHOICE) return param->fallback;
     if (strcmp(param->fallback, "head_dim") == 0) return "the width of a head";
@@ -55,12 +27,12 @@ static void append_meaning(struct locus_buffer *out, const struct locus_position
     struct locus_position_spec plain;
     locus_buffer_printf(out, "%s", spec->scheme->name);
     if (!locus_resolve_without_model(&plain, spec->scheme->name, NULL)) return;
-    const struct locus_position_param *params = spec->scheme->params;
+    const struct locus_param *params = spec->scheme->params;
     char separator = ':';
     for (int i = 0; params && params[i].key; i++) {
         if (spec->values[i] == plain.values[i]) continue;
         locus_buffer_printf(out, "%c%s=", separator, params[i].key);
-        locus_position_print_value(&params[i], spec->values[i], out);
+        locus_param_print(&params[i], spec->values[i], out);
         separator = ',';
     }
 }
@@ -82,24 +54,25 @@ static void append_places(struct locus_buffer *out, const struct locus_position_
 }
 
 /* Help that begins "this, that: ..." is on those values of another parameter alone. */
-static bool is_on_others(const char *help, const struct locus_position_param *choice, int index)
+static bool is_on_others(const char *help, const struct locus_param *choice, int index)
 {
     for (;;) {
-        size_t length = strcspn(help, ",:");
-        int found = locus_choice_find(choice->choices, help, length);
-        if (found < 0 || found == index || !help[length]) return false;
-        if (help[length] == ':') return true;
-        help += length + 1 + strspn(help + length + 1, " ");
+        const struct locus_word word = {help, strcspn(help, ",:")};
+        const int found = locus_choice_find(choice->choices, word);
+        help += word.n_bytes;
+        if (found < 0 || found == index || !*help) return false;
+        if (*help == ':') return true;
+        help += 1 + strspn(help + 1, " ");
     }
 }
 
 /* The parameter that a shorthand sets, if it is a choice; NULL: there is none. */
-static const struct locus_position_param *
-preset_choice(const char *text, const struct locus_position_spec *spec, int *index)
+static const struct locus_param *preset_choice(const char *text,
+                                               const struct locus_position_spec *spec, int *index)
 {
     const struct locus_position_alias *alias =
         locus_position_find_alias(text, strcspn(text, ":; "));
-    const struct locus_position_param *params = spec->scheme->params;
+    const struct locus_param *params = spec->scheme->params;
     for (int i = 0; alias && alias->preset && params && params[i].key; i++) {
         size_t length = strlen(params[i].key);
         if (params[i].type != LOCUS_PARAM_CHOICE || alias->preset[length] != '=' ||
@@ -115,18 +88,18 @@ preset_choice(const char *text, const struct locus_position_spec *spec, int *ind
 static void append_params(struct locus_buffer *out, const char *text,
                           const struct locus_position_spec *spec)
 {
-    const struct locus_position_param *params = spec->scheme->params;
+    const struct locus_param *params = spec->scheme->params;
     if (!params || !params->key) {
         locus_buffer_printf(out, "\nIt takes no parameters.\n");
         return;
     }
     int index = -1;
-    const struct locus_position_param *choice = preset_choice(text, spec, &index);
+    const struct locus_param *choice = preset_choice(text, spec, &index);
     locus_buffer_printf(out, choice ? "\nParameters that matter here:\n" : "\nParameters:\n");
     for (; params->key; params++) {
         if (choice && (params == choice || is_on_others(params->help, choice, index))) continue;
         locus_buffer_printf(out, "  %-13s %s\n                ", params->key, params->help);
-        append_range(out, params);
+        locus_param_print_range(params, out);
         locus_buffer_printf(out, " (default: %s)\n", default_name(params));
     }
 }
@@ -153,7 +126,7 @@ static void append_example(struct locus_buffer *out, const char *name,
                            const struct locus_position_spec *spec)
 {
     enum { MOST = 2 };
-    const struct locus_position_param *params = spec->scheme->params;
+    const struct locus_param *params = spec->scheme->params;
     const struct locus_position_alias *alias = locus_position_find_alias(name, strlen(name));
     char separator = ':';
     int n = 0;
@@ -165,7 +138,7 @@ static void append_example(struct locus_buffer *out, const char *name,
         bool models = default_name(&params[i]) != params[i].fallback;
         if (strpbrk(name, ":;") || models || alias) continue;
         locus_buffer_printf(out, "%c%s=", separator, params[i].key);
-        locus_position_print_value(&params[i], spec->values[i], out);
+        locus_param_print(&params[i], spec->values[i], out);
         separator = ',';
         n++;
     }
@@ -221,7 +194,7 @@ static int describe_one(const char *text)
 /* ---- all ---------------------------------------------------------------------------------- */
 
 /* The keys of a scheme, in lines of at most 100 columns. */
-static void append_keys(struct locus_buffer *out, const struct locus_position_param *params)
+static void append_keys(struct locus_buffer *out, const struct locus_param *params)
 {
     enum { INDENT = 18, WIDTH = 100 };
     size_t column = WIDTH;
@@ -244,10 +217,9 @@ static void append_policies(struct locus_buffer *out)
     const struct locus_policy_kind *kind;
     for (int i = 0; (kind = locus_policy_kind_at(i)); i++) {
         locus_buffer_printf(out, "  %-16s%s\n", kind->name, kind->summary);
-        for (int p = 0; p < LOCUS_POLICY_PARAMS && kind->params[p].key; p++) {
-            const struct locus_policy_param *param = &kind->params[p];
+        for (const struct locus_param *param = kind->params; param && param->key; param++) {
             locus_buffer_printf(out, "%18s%s: %s", "", param->key, param->help);
-            if (param->fallback >= 0) locus_buffer_printf(out, " (default: %d)", param->fallback);
+            if (param->fallback) locus_buffer_printf(out, " (default: %s)", param->fallback);
             locus_buffer_append(out, "\n", 1);
         }
     }

@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/text.h"
+#include "base/spec.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/log.h"
-#include "cli/kit/names.h"
 
 #define FIELD(member) offsetof(struct locus_common, member)
 
@@ -223,7 +222,7 @@ static int set_value(const char *command, const struct locus_option *option, con
         if (append_ordered((struct locus_ordered *)place, option->letter, text)) break;
         return locus_log_error("out of memory for the options");
     case LOCUS_OPTION_CHOICE:
-        if (locus_choice_find(option->choices, text, strlen(text)) < 0)
+        if (locus_choice_find(option->choices, (struct locus_word){text, strlen(text)}) < 0)
             return refuse_choice(command, option, text);
         *(const char **)place = text;
         break;
@@ -251,11 +250,12 @@ static int refuse_long(const struct parser *parser, const char *text)
     int length = (int)strcspn(text + 2, "=");
     snprintf(name, sizeof name, "%.*s", length, text + 2);
     struct locus_buffer matches = {0};
-    struct locus_nearest nearest = locus_nearest_begin(name);
+    struct locus_suggestion suggestion = locus_suggestion_near(name);
     int n_matches = 0;
     for (int i = 0; i < parser->n_options; i++) {
         const char *known = parser->longs[i].name;
-        if (strcmp(parser->options[i]->name, known) == 0) locus_nearest_offer(&nearest, known);
+        if (strcmp(parser->options[i]->name, known) == 0)
+            locus_suggestion_offer(&suggestion, known);
         if (strncmp(known, name, strlen(name)) != 0) continue;
         locus_buffer_printf(&matches, "%s--%s", n_matches++ ? ", " : "", known);
     }
@@ -264,9 +264,9 @@ static int refuse_long(const struct parser *parser, const char *text)
         status = locus_log_usage(command, "option '--%s' may mean %s", name, matches.bytes);
     else if (n_matches == 1)
         status = locus_log_usage(command, "%s takes no value, found '%s'", matches.bytes, text);
-    else if (nearest.best)
+    else if (suggestion.nearest)
         status = locus_log_usage(command, "unknown option '--%s'; did you mean '--%s'?", name,
-                                 nearest.best);
+                                 suggestion.nearest);
     else
         status = locus_log_usage(command, "unknown option '--%s'", name);
     locus_buffer_free(&matches);
