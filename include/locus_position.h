@@ -187,9 +187,10 @@ struct locus_position_scheme {
     /* Puts numbers in the place of words: factor=auto, or a length=row that env->text_length may
      * replace. Called when a SPEC is resolved, all values in place; a word's is negative. */
     void (*settle)(struct locus_position_spec *spec, const struct locus_position_env *env);
-    /* Whether a parameter has any effect beside the other values; no hook: each has. A SPEC that
-     * changes one that has none is refused. */
-    bool (*counts)(const struct locus_position_spec *spec, const char *key);
+    /* What a parameter lacks to have any effect beside the other values, such as "scaling=yarn";
+     * NULL: nothing. No hook: each has an effect. A SPEC that changes one that has none is refused
+     * with this text. One that is inherited from the checkpoint is dropped. */
+    const char *(*lacks)(const struct locus_position_spec *spec, const char *key);
     /* An estimate of the position up to which these values carry a model; 0: none. *formula becomes
      * a sentence on where it comes from. */
     double (*reach)(const struct locus_position_spec *spec, const char **formula);

@@ -341,8 +341,8 @@ START_TEST(an_interpolated_table_is_stretched_to_the_session)
             locus_position_free(&position);
         }
     env.session_length = 40;
-    position_refused(&env, "learned:beyond=wrap,factor=auto", "without beyond=interpolate");
-    position_refused(&env, "learned:beyond=clamp,factor=auto", "without beyond=interpolate");
+    position_refused(&env, "learned:beyond=wrap,factor=auto", "expected beyond=interpolate");
+    position_refused(&env, "learned:beyond=clamp,factor=auto", "expected beyond=interpolate");
 }
 END_TEST
 

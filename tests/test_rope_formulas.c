@@ -407,13 +407,13 @@ START_TEST(rope_refuses_what_it_cannot_serve)
     struct locus_position_env env = position_env(NULL);
     position_refused(&env, "rope:dim=7", "dim is 7; expected an even number from 2 to");
     position_refused(&env, "rope:dim=10", "dim is 10; expected an even number from 2 to");
-    position_refused(&env, "rope:factor=4", "factor is 4 with scaling=none");
+    position_refused(&env, "rope:factor=4", "'factor' has no effect beside the other values");
     position_refused(&env, "ntk:dim=2,factor=2", "expected 4 or more for scaling=ntk");
     position_refused(&env, "dynamic-ntk:dim=2,factor=2", "4 or more for scaling=dynamic");
     position_refused(&env, "yarn:factor=0", "factor is '0'; expected a number from 1e-06");
-    position_refused(&env, "yarn:beta_fast=1", "expected more than beta_slow, 1");
+    position_refused(&env, "yarn:factor=4,beta_fast=1", "expected more than beta_slow, 1");
     position_refused(&env, "yarn:base=1", "base is 1");
-    position_refused(&env, "llama3:low=4", "expected more than low, 4");
+    position_refused(&env, "llama3:factor=8,low=4", "expected more than low, 4");
     position_refused(&env, "longrope:factor=2", "no tensor rope_factors_short.weight");
     position_refused(&env, "dynamic", "'recurrent'");
     position_refused(&env, "dynamic:factor=2", "rope:scaling=dynamic");
@@ -442,8 +442,7 @@ static const struct printed {
     {"yarn:factor=auto", NULL, "rope:pairs=half,dim=8,base=10000,scaling=yarn,factor=4"},
     {"yarn:factor=auto,trained=32", NULL,
      "rope:pairs=half,dim=8,base=10000,scaling=yarn,factor=2,trained=32"},
-    {"yarn:factor=auto,trained=128", NULL,
-     "rope:pairs=half,dim=8,base=10000,scaling=yarn,trained=128"},
+    {"yarn:factor=auto,trained=128", NULL, "rope:pairs=half,dim=8,base=10000,scaling=yarn"},
     {"dynamic-ntk:length=row", NULL, "rope:pairs=half,dim=8,base=10000,scaling=dynamic"},
     {"dynamic-ntk:length=48", NULL, "rope:pairs=half,dim=8,base=10000,scaling=dynamic,length=48"},
     {"rope:length=row", "dynamic-ntk:length=48",

@@ -142,6 +142,16 @@ static enum locus_status cut_first(struct cut *cut, const char *text, int n_laye
     return cut->first.failed ? locus_fail_memory(cut->source.error, cut->first.length) : LOCUS_OK;
 }
 
+/* Whether what follows a list begins with more of one: "3 ::4 none", "0, 3 none". */
+static bool goes_on(struct locus_word list, const char *next)
+{
+    static const char of_lists[] = "0123456789:,";
+    const size_t length = strspn(next, of_lists);
+    const bool open = list.n_bytes > 0 && list.bytes[list.n_bytes - 1] == ',';
+    const bool more = next[length] == ' ' && next[length + strspn(next + length, " ")];
+    return length > 0 && (open || more || next[0] == ':' || next[0] == ',');
+}
+
 /* "layers LIST SPEC" */
 static enum locus_status cut_part(struct cut *cut, char *part)
 {
@@ -155,6 +165,11 @@ static enum locus_status cut_part(struct cut *cut, char *part)
     char *spec = list + strcspn(list, " ");
     const struct locus_word text = {list, (size_t)(spec - list)};
     spec += strspn(spec, " ");
+    if (goes_on(text, spec))
+        return locus_spec_refuse(&cut->source,
+                                 "layers '%.40s'; expected a list without spaces, "
+                                 "such as 0,3::4",
+                                 list);
     if (cut->n == LOCUS_MAX_SCHEMES)
         return locus_spec_refuse(&cut->source, "more than %d schemes", LOCUS_MAX_SCHEMES);
     if (!*spec)

@@ -8,6 +8,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "position/registry.h"
@@ -59,6 +60,12 @@ static void settle(struct locus_position_spec *spec, const struct locus_position
         locus_position_set(spec, "factor", least_factor(env, spec));
 }
 
+static const char *lacks(const struct locus_position_spec *spec, const char *key)
+{
+    const bool stretches = locus_position_int(spec, "beyond") == BEYOND_INTERPOLATE;
+    return !strcmp(key, "factor") && !stretches ? "beyond=interpolate" : NULL;
+}
+
 static enum locus_status init_learned(void **state, const struct locus_position_env *env,
                                       const struct locus_position_spec *spec, locus_error *error)
 {
@@ -75,10 +82,6 @@ static enum locus_status init_learned(void **state, const struct locus_position_
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position learned: offset is %d; expected less than the %d rows of %s",
                           offset, rows, name);
-    if (beyond != BEYOND_INTERPOLATE && factor != 1)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position learned: factor is %g without beyond=interpolate; expected 1",
-                          factor);
     struct learned *learned = calloc(1, sizeof *learned);
     if (!learned) return locus_fail_memory(error, sizeof *learned);
     *learned = (struct learned){table + (size_t)offset * (size_t)env->n_embd, rows - offset,
@@ -160,6 +163,7 @@ const struct locus_position_scheme locus_scheme_learned = {
     .params = params,
     .tensors = tensors,
     .settle = settle,
+    .lacks = lacks,
     .init = init_learned,
     .free = free,
     .max_positions = max_positions,

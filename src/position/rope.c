@@ -94,10 +94,6 @@ static enum locus_status check_scaling(const struct locus_rope_scaling *scaling,
                           "position rope: dim is %d; expected an even number from 2 to the head's "
                           "width %d",
                           scaling->dim, head_dim);
-    if (kind == LOCUS_ROPE_UNSCALED && scaling->factor != 1)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: factor is %g with scaling=none; expected 1, or a scaling",
-                          scaling->factor);
     if ((kind == LOCUS_ROPE_NTK || kind == LOCUS_ROPE_DYNAMIC) && scaling->dim < 4)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position rope: dim is %d; expected 4 or more for scaling=%s",
@@ -441,35 +437,63 @@ static const char *const tensors[] = {
     NULL,
 };
 
-/* The scalings that read a parameter; those that all do aren't listed. */
-static bool counts(const struct locus_position_spec *spec, const char *key)
+/* Whether `trained` has an effect. A factor that is a word (auto, negative) is a ratio to it. */
+static bool uses_trained(const struct locus_rope_scaling *scaling)
 {
-    enum {
-        LINEAR = 1 << LOCUS_ROPE_LINEAR,
-        NTK = 1 << LOCUS_ROPE_NTK,
-        DYNAMIC = 1 << LOCUS_ROPE_DYNAMIC,
-        YARN = 1 << LOCUS_ROPE_YARN,
-        LLAMA3 = 1 << LOCUS_ROPE_LLAMA3,
-        LONGROPE = 1 << LOCUS_ROPE_LONGROPE
-    };
-    static const struct {
-        const char *key;
-        int scalings;
-    } readers[] = {
-        {"trained", DYNAMIC | YARN | LLAMA3 | LONGROPE | LINEAR | NTK}, /* factor=auto's, too */
-        {"length", DYNAMIC | LONGROPE},
-        {"beta_fast", YARN},
-        {"beta_slow", YARN},
-        {"truncate", YARN},
-        {"attn_factor", YARN | LONGROPE},
-        {"low", LLAMA3},
-        {"high", LLAMA3},
-        {"factors", LONGROPE},
-    };
-    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
-        if (!strcmp(readers[i].key, key))
-            return readers[i].scalings >> locus_position_int(spec, "scaling") & 1;
+    switch (scaling->kind) {
+    case LOCUS_ROPE_UNSCALED:
+        return false;
+    case LOCUS_ROPE_LINEAR:
+        return scaling->factor < 0;
+    case LOCUS_ROPE_NTK: /* its reach */
+    case LOCUS_ROPE_DYNAMIC:
+        return true;
+    case LOCUS_ROPE_YARN:
+    case LOCUS_ROPE_LLAMA3:
+        return scaling->factor != 1;
+    case LOCUS_ROPE_LONGROPE:
+        return scaling->factors == LOCUS_ROPE_BY_LENGTH ||
+               (scaling->attn_factor < 0 && scaling->factor != 1);
+    }
     return true;
+}
+
+/* Scalings that read a parameter, and whether they do at a factor of 1. */
+static const struct reader {
+    const char *key;
+    int scalings;
+    bool stretched; /* not at 1 */
+    const char *expected;
+} readers[] = {
+    {"factor", ~(1 << LOCUS_ROPE_UNSCALED), false, "a scaling"},
+    {"length", 1 << LOCUS_ROPE_DYNAMIC | 1 << LOCUS_ROPE_LONGROPE, false,
+     "scaling=dynamic or longrope"},
+    {"beta_fast", 1 << LOCUS_ROPE_YARN, true, "scaling=yarn and a factor that isn't 1"},
+    {"beta_slow", 1 << LOCUS_ROPE_YARN, true, "scaling=yarn and a factor that isn't 1"},
+    {"truncate", 1 << LOCUS_ROPE_YARN, true, "scaling=yarn and a factor that isn't 1"},
+    {"attn_factor", 1 << LOCUS_ROPE_YARN | 1 << LOCUS_ROPE_LONGROPE, false,
+     "scaling=yarn or longrope"},
+    {"low", 1 << LOCUS_ROPE_LLAMA3, true, "scaling=llama3 and a factor that isn't 1"},
+    {"high", 1 << LOCUS_ROPE_LLAMA3, true, "scaling=llama3 and a factor that isn't 1"},
+    {"factors", 1 << LOCUS_ROPE_LONGROPE, false, "scaling=longrope"},
+};
+
+static const char *lacks(const struct locus_position_spec *spec, const char *key)
+{
+    const struct locus_rope_scaling scaling = read_scaling(spec);
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+        const struct reader *reader = &readers[i];
+        if (strcmp(reader->key, key) != 0) continue;
+        if (!(reader->scalings >> scaling.kind & 1) || (reader->stretched && scaling.factor == 1))
+            return reader->expected;
+    }
+    if (scaling.kind == LOCUS_ROPE_LONGROPE && scaling.factors != LOCUS_ROPE_BY_LENGTH &&
+        !strcmp(key, "length"))
+        return "factors=auto";
+    if (!strcmp(key, "trained") && !uses_trained(&scaling))
+        return scaling.kind == LOCUS_ROPE_LINEAR ? "factor=auto" : "a scaling that stretches";
+    if (!strcmp(key, "ladder") && locus_position_int(spec, "axis1") == 0) return "axis1";
+    return NULL;
 }
 
 const struct locus_position_scheme locus_scheme_rope = {
@@ -479,7 +503,7 @@ const struct locus_position_scheme locus_scheme_rope = {
     .params = params,
     .tensors = tensors,
     .settle = settle,
-    .counts = counts,
+    .lacks = lacks,
     .reach = reach,
     .init = init_rope,
     .free = free_rope,

@@ -215,40 +215,42 @@ static void combine(struct locus_position_spec *spec, const struct assignment *o
     spec->given = assignment->of.given | (assignment->inherit ? owns->of.given : 0);
 }
 
-/* Whether a parameter acts beside the other values. */
-static bool counts(const struct locus_position_spec *spec, int i)
+/* What a parameter lacks to act beside the other values; NULL: nothing. */
+static const char *lacks(const struct locus_position_spec *spec, int i)
 {
     const struct locus_position_scheme *scheme = spec->scheme;
-    return !scheme->counts || scheme->counts(spec, scheme->params[i].key);
+    return scheme->lacks ? scheme->lacks(spec, scheme->params[i].key) : NULL;
 }
 
-/* Refuses what the text sets, to no effect, to another value than it would have. */
+/* Refuses what the text sets, to no effect, to another value than it would have. A checkpoint may
+ * say it: its metadata has all values of a scaling by 1, too. */
 static enum locus_status check_effects(const struct locus_position_spec *spec,
                                        const struct locus_position_spec *defaults,
                                        const struct assignment *owns,
                                        const struct assignment *assignment,
                                        const struct locus_spec_source *source)
 {
+    if (source->status == LOCUS_ERROR_FORMAT) return LOCUS_OK;
     for (int i = 0; i < count_params(spec->scheme); i++) {
         const bool owned = assignment->inherit && owns->of.given >> i & 1;
         const bool as_owned = owned && spec->values[i] == owns->of.values[i];
-        if (!(assignment->of.given >> i & 1) || spec->values[i] == defaults->values[i] ||
-            as_owned || counts(spec, i))
+        if (!(assignment->of.given >> i & 1) || spec->values[i] == defaults->values[i] || as_owned)
             continue;
-        return locus_spec_refuse(source,
-                                 "'%s' has no effect beside the other values; expected it where "
-                                 "it has",
-                                 spec->scheme->params[i].key);
+        const char *lacking = lacks(spec, i);
+        if (lacking)
+            return locus_spec_refuse(source,
+                                     "'%s' has no effect beside the other values; expected %s",
+                                     spec->scheme->params[i].key, lacking);
     }
     return LOCUS_OK;
 }
 
-/* What is inherited to no effect is as if nobody had given it, so that a printed SPEC hasn't it. */
+/* What is to no effect is as if nobody had given it, so that a printed SPEC hasn't it. */
 static void drop_idle(struct locus_position_spec *spec, const struct locus_position_spec *defaults,
                       struct assignment *owns)
 {
     for (int i = 0; i < count_params(spec->scheme); i++) {
-        if (counts(spec, i)) continue;
+        if (!lacks(spec, i)) continue;
         spec->values[i] = defaults->values[i];
         spec->given &= ~((uint32_t)1 << i);
         owns->of.given &= ~((uint32_t)1 << i);
@@ -332,9 +334,9 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
     combine(&resolved, &owns, &assignment);
     status = check_effects(&resolved, &defaults, &owns, &assignment, source);
     if (status) return status;
-    drop_idle(&resolved, &defaults, &owns);
     if (resolved.scheme->settle) resolved.scheme->settle(&resolved, env);
     resolve_factor(&resolved, env);
+    drop_idle(&resolved, &defaults, &owns);
     mark_stated(&resolved, &defaults, &owns);
     *spec = resolved;
     return LOCUS_OK;
