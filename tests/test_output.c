@@ -35,7 +35,7 @@ static void holds(const char *path, const char *text)
 static void refuses(const char *path, const char *says)
 {
     locus_error error = {0};
-    ck_assert_int_eq(locus_output_check(path, &error), LOCUS_ERROR_IO);
+    ck_assert_int_eq(locus_output_check(path, NULL, &error), LOCUS_ERROR_IO);
     ck_assert_int_eq(locus_output_save(path, "x", 1, &error), LOCUS_ERROR_IO);
     ck_assert_msg(strstr(error.message, says) != NULL, "no \"%s\": %s", says, error.message);
 }
@@ -102,7 +102,7 @@ START_TEST(aborted_output_leaves_what_was_there)
         ck_assert_int_eq(locus_output_begin(&output, path, NULL), LOCUS_OK);
         ck_assert_int_eq(locus_output_write(&output, "text", 4, NULL), LOCUS_OK);
         locus_output_abort(&output);
-        ck_assert_int_eq(locus_output_check(path, NULL), LOCUS_OK);
+        ck_assert_int_eq(locus_output_check(path, NULL, NULL), LOCUS_OK);
         ck_assert_int_eq(testing_count_files(path), i);
         if (i) holds(path, "old");
         testing_write(path, "old", 3);
@@ -171,7 +171,7 @@ static void is_refused(const char *path)
     locus_error error = {0};
     if (locus_output_save(path, "new", 3, &error) != LOCUS_ERROR_IO) _exit(1);
     if (!strstr(error.message, "cannot be written: Permission denied")) _exit(2);
-    if (locus_output_check(path, NULL) != LOCUS_ERROR_IO) _exit(3);
+    if (locus_output_check(path, NULL, NULL) != LOCUS_ERROR_IO) _exit(3);
 }
 
 /* A folder that may be written would let any file in it be replaced. */
@@ -262,12 +262,21 @@ START_TEST(a_fifo_is_written_to_its_reader)
     const char *path = testing_temporary("fifo");
     ck_assert_int_eq(mkfifo(path, 0666), 0);
     locus_error error = {0};
-    ck_assert_int_eq(locus_output_check(path, NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_output_check(path, NULL, NULL), LOCUS_OK);
     ck_assert_int_eq(locus_output_save(path, "x", 1, &error), LOCUS_ERROR_IO);
     ck_assert_ptr_nonnull(strstr(error.message, "nobody reads from this pipe"));
+    int held = 0;
+    ck_assert_int_eq(locus_output_check(path, &held, &error), LOCUS_ERROR_IO);
+    ck_assert_ptr_nonnull(strstr(error.message, "nobody reads from this pipe"));
+    ck_assert_int_eq(held, -1);
     int reader = open(path, O_RDONLY | O_NONBLOCK), descriptor;
     ck_assert_int_ge(reader, 0);
-    ck_assert_int_eq(locus_output_check(path, NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_output_check(path, &held, &error), LOCUS_OK);
+    ck_assert_int_gt(held, 2);
+    ck_assert_int_eq(read(reader, &descriptor, 1), -1); /* no end: somebody may write yet */
+    ck_assert_int_eq(errno, EAGAIN);
+    close(held);
+    ck_assert_int_eq(locus_output_check(path, NULL, NULL), LOCUS_OK);
     save(path, "text");
     char text[8] = "";
     ck_assert_int_eq(read(reader, text, sizeof text), 4);
@@ -280,6 +289,33 @@ START_TEST(a_fifo_is_written_to_its_reader)
     close(reader);
     ck_assert(S_ISFIFO(mode_of(path)));
     ck_assert_int_eq(testing_count_files(path), 1);
+}
+END_TEST
+
+START_TEST(two_names_of_one_file_are_the_same)
+{
+    const char *path = testing_temporary("one");
+    char *file = strdup(path), *other = strdup(beside(path, "other"));
+    char *first = strdup(beside(path, "first")), *second = strdup(beside(path, "second"));
+    char *third = strdup(beside(path, "third"));
+    ck_assert_int_eq(symlink("one", first), 0);
+    ck_assert_int_eq(symlink(file, second), 0);
+    ck_assert_int_eq(symlink("first", third), 0);
+    for (int there = 0; there < 2; there++) { /* not at first */
+        const char *const names[] = {file, first, second, third};
+        for (int i = 0; i < 4; i++) {
+            ck_assert(locus_output_is_same(names[i], names[(i + 1) % 4]));
+            ck_assert(!locus_output_is_same(names[i], other));
+            ck_assert(!locus_output_is_same(other, names[i]));
+        }
+        save(file, "text");
+    }
+    ck_assert(!locus_output_is_same("/dev/null", "/dev/null")); /* it is no file */
+    free(file);
+    free(other);
+    free(first);
+    free(second);
+    free(third);
 }
 END_TEST
 
@@ -372,6 +408,7 @@ int main(void)
     tcase_add_test(tests, long_names_are_taken);
     tcase_add_test(tests, what_can_not_be_a_file_is_refused);
     tcase_add_test(tests, a_fifo_is_written_to_its_reader);
+    tcase_add_test(tests, two_names_of_one_file_are_the_same);
     tcase_add_test(tests, a_device_stays_one);
     tcase_add_test(tests, a_descriptor_is_written_where_it_stands);
     tcase_add_test(tests, a_file_that_grows_is_created_and_followed);

@@ -110,7 +110,18 @@ for option in --csv --json --png; do
     timeout 20 "$locus" "${sweep[@]}" "$option" "$made/fifo" >"$out" 2>"$err"
     status=$?
     check "$option into a FIFO that nobody reads" eval 'done_with 1 && says "nobody reads from this pipe"'
+    check "is said before the sweep" test ! -s "$out"
 done
+check "two links to one file that is not there" eval 'ln -s new.out "$made/a.csv"; ln -s ./new.out "$made/b.json"
+    refuses 2 "b.json would be written over .*a.csv" "${sweep[@]}" --csv "$made/a.csv" --json "$made/b.json"'
+check "and it still isn't" test ! -e "$made/new.out"
+cat "$made/fifo" >"$folder/read.png" &
+reader=$!
+run "${sweep[@]}" --png "$made/fifo"
+check "a picture into a FIFO" done_with 0
+wait "$reader"
+run "${sweep[@]}" --png "$made/plain.png"
+check "reaches its reader whole" same "$folder/read.png" "$made/plain.png"
 exec 8<>"$made/fifo"
 run "${sweep[@]}" --json "$made/fifo"
 read -r -t 10 line <&8

@@ -330,6 +330,9 @@ START_TEST(a_row_whose_perplexity_is_not_its_loss_is_not_resumed)
         ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_NLL, cases[i].nll ? cases[i].nll : ""));
         ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_PERPLEXITY,
                                      cases[i].perplexity ? cases[i].perplexity : ""));
+        /* Of a length that its text doesn't fill. */
+        if (!cases[i].nll && !cases[i].perplexity)
+            ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_TOKENS, ""));
         write_rows(path, &row, 1);
         enum locus_status status = locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error);
         ck_assert_int_eq(status, cases[i].fits ? LOCUS_OK : LOCUS_ERROR_FORMAT);
@@ -338,6 +341,40 @@ START_TEST(a_row_whose_perplexity_is_not_its_loss_is_not_resumed)
                  cases[i].perplexity ? cases[i].perplexity : "", cases[i].nll ? cases[i].nll : "");
         if (!cases[i].fits)
             ck_assert_msg(strstr(error.message, expected) != NULL, "%s", error.message);
+        locus_csv_close(&csv);
+        locus_row_free(&row);
+    }
+}
+END_TEST
+
+START_TEST(a_row_without_the_result_of_what_it_counts_is_not_resumed)
+{
+    static const struct {
+        const char *tokens, *nll, *perplexity, *trials, *accuracy, *expected;
+    } cases[] = {
+        {"10", "0", "1", "", "", NULL},
+        {"", "", "", "", "", NULL},
+        {"", "", "", "50", "0.5", NULL},
+        {"10", "", "", "", "", "there is tokens and no perplexity, expected both or neither"},
+        {"", "0", "1", "", "", "there is perplexity and no tokens, expected both or neither"},
+        {"", "", "", "50", "", "there is trials and no accuracy, expected both or neither"},
+        {"", "", "", "", "0.5", "there is accuracy and no trials, expected both or neither"},
+    };
+    const char *path = testing_temporary("half.csv");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct locus_row row = make_row("none", 16, 1);
+        struct locus_csv csv;
+        locus_error error;
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_TOKENS, cases[i].tokens));
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_NLL, cases[i].nll));
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_PERPLEXITY, cases[i].perplexity));
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_TRIALS, cases[i].trials));
+        ck_assert(locus_row_set_text(&row, LOCUS_COLUMN_ACCURACY, cases[i].accuracy));
+        write_rows(path, &row, 1);
+        enum locus_status status = locus_csv_open(&csv, path, LOCUS_CSV_RESUME, &error);
+        ck_assert_int_eq(status, cases[i].expected ? LOCUS_ERROR_FORMAT : LOCUS_OK);
+        if (cases[i].expected)
+            ck_assert_msg(strstr(error.message, cases[i].expected) != NULL, "%s", error.message);
         locus_csv_close(&csv);
         locus_row_free(&row);
     }
@@ -480,6 +517,7 @@ int main(void)
     tcase_add_test(rows, a_row_whose_result_can_be_none_is_not_resumed);
     tcase_add_test(rows, a_line_that_memory_lacks_is_no_fault_of_the_file);
     tcase_add_test(rows, a_row_whose_perplexity_is_not_its_loss_is_not_resumed);
+    tcase_add_test(rows, a_row_without_the_result_of_what_it_counts_is_not_resumed);
     tcase_add_test(rows, a_file_with_lines_of_another_end_is_refused_by_that);
     tcase_add_test(rows, the_newest_row_wins_and_older_states_are_told_apart);
     tcase_add_test(rows, pooling_survives_huge_figures);

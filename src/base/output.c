@@ -115,6 +115,38 @@ bool locus_output_is_file(const char *path)
     return !is_other;
 }
 
+/* Whether two files that are not there yet would be one: by their folders and names. */
+static bool same_place(const char *one, const char *other)
+{
+    const char *const paths[] = {one, other};
+    const char *names[2];
+    struct stat folders[2];
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(paths[i], '/');
+        names[i] = slash ? slash + 1 : paths[i];
+        char *folder = slash ? strndup(paths[i], (size_t)(slash - paths[i]) + 1) : strdup(".");
+        const bool there = folder && stat(folder, &folders[i]) == 0;
+        free(folder);
+        if (!there) return false;
+    }
+    return strcmp(names[0], names[1]) == 0 && folders[0].st_dev == folders[1].st_dev &&
+           folders[0].st_ino == folders[1].st_ino;
+}
+
+bool locus_output_is_same(const char *one, const char *other)
+{
+    struct stat a, b;
+    const bool has_one = stat(one, &a) == 0, has_other = stat(other, &b) == 0;
+    if (has_one || has_other)
+        return has_one && has_other && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
+               a.st_ino == b.st_ino;
+    char *first = follow(one), *second = follow(other);
+    const bool same = first && second && same_place(first, second);
+    free(first);
+    free(second);
+    return same;
+}
+
 /* Whether the descriptor is open for writing; false with errno set. */
 static bool is_writable(int descriptor)
 {
@@ -330,9 +362,10 @@ enum locus_status locus_output_save(const char *path, const void *bytes, size_t 
     return status;
 }
 
-enum locus_status locus_output_check(const char *path, locus_error *error)
+enum locus_status locus_output_check(const char *path, int *held, locus_error *error)
 {
     struct place place;
+    if (held) *held = -1;
     bool found = find_place(&place, path);
     if (found && place.is_file) {
         struct locus_output_file output;
@@ -344,6 +377,8 @@ enum locus_status locus_output_check(const char *path, locus_error *error)
     const int descriptor = found ? descriptor_of(place.target) : -1;
     if (descriptor >= 0)
         found = is_writable(descriptor);
+    else if (found && held && S_ISFIFO(place.info.st_mode))
+        found = (*held = open_stream(place.target)) >= 0;
     else if (found)
         found = access(place.target, W_OK) == 0;
     int reason = errno;

@@ -36,15 +36,20 @@ void locus_output_abort(struct locus_output_file *output);
 enum locus_status locus_output_save(const char *path, const void *bytes, size_t n_bytes,
                                     locus_error *error);
 
-/* Whether there can be a begin at that path, before the work. Nothing is left there, and the reader
- * of a FIFO sees nothing of it. */
-enum locus_status locus_output_check(const char *path, locus_error *error);
+/* Whether there can be a begin at that path, before the work. Nothing is left there. *held is -1,
+ * or a FIFO that is read, open for writing: its reader, who would take an end for the text's, waits
+ * as long as it is not closed. With `held` NULL a FIFO is not opened, nor its reader looked for. */
+enum locus_status locus_output_check(const char *path, int *held, locus_error *error);
 
 /* For a file that grows in place: *descriptor appends to what is at the path, created where it is
  * missing; what is no file is opened as above. *created (NULL: never mind) is the path of a file
  * that was missing, its links followed, to be freed; else NULL. */
 enum locus_status locus_output_append(const char *path, int *descriptor, bool *is_file,
                                       char **created, locus_error *error);
+
+/* Whether what is written to one of these paths would be the other's file: one that is there, or
+ * one that both would create, their links followed. */
+bool locus_output_is_same(const char *one, const char *other);
 
 /* Whether the path is one of standard output's: "-", "/dev/stdout", "/dev/fd/1". */
 bool locus_output_is_stdout(const char *path);

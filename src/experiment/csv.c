@@ -203,7 +203,7 @@ static bool fits(const char *cell, enum locus_column column)
     return value >= range.min && value <= range.max;
 }
 
-/* Whether perplexity is e^nll, as far as a table's digits tell, or both are empty. */
+/* Whether perplexity is e^nll, as far as a table's digits tell; there are both, or neither. */
 static bool agrees(const struct locus_row *row)
 {
     if (!row->cells[LOCUS_COLUMN_NLL] || !row->cells[LOCUS_COLUMN_PERPLEXITY])
@@ -224,6 +224,23 @@ static enum locus_column find_misfit(const struct locus_row *row)
     return i;
 }
 
+/* Refuses a row that says what was counted and not what came of it, or the reverse. */
+static enum locus_status check_counts(const struct locus_csv *csv, int number,
+                                      const struct locus_row *row, locus_error *error)
+{
+    static const enum locus_column pairs[][2] = {{LOCUS_COLUMN_TOKENS, LOCUS_COLUMN_PERPLEXITY},
+                                                 {LOCUS_COLUMN_TRIALS, LOCUS_COLUMN_ACCURACY}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const bool has_count = row->cells[pairs[i][0]] != NULL;
+        if (has_count == (row->cells[pairs[i][1]] != NULL)) continue;
+        return locus_fail(error, LOCUS_ERROR_FORMAT,
+                          "%s: line %d: there is %s and no %s, expected both or neither", csv->path,
+                          number, locus_column_name(pairs[i][!has_count]),
+                          locus_column_name(pairs[i][has_count]));
+    }
+    return LOCUS_OK;
+}
+
 static enum locus_status check_row(const struct locus_csv *csv, int number,
                                    const struct locus_row *row, locus_error *error)
 {
@@ -232,7 +249,7 @@ static enum locus_status check_row(const struct locus_csv *csv, int number,
         return locus_fail(error, LOCUS_ERROR_FORMAT,
                           "%s: line %d: %s is '%.40s', not a number that it can be", csv->path,
                           number, locus_column_name(odd), row->cells[odd]);
-    if (agrees(row)) return LOCUS_OK;
+    if (agrees(row)) return check_counts(csv, number, row, error);
     const char *nll = row->cells[LOCUS_COLUMN_NLL], *found = row->cells[LOCUS_COLUMN_PERPLEXITY];
     return locus_fail(error, LOCUS_ERROR_FORMAT,
                       "%s: line %d: perplexity is '%.40s', expected e to the nll '%.40s'",

@@ -214,7 +214,7 @@ static int check_outputs(struct locus_extrapolate *run)
     status = locus_outputs_apart(command_name, outputs, n, &run->texts);
     for (int i = 0; i < run->sweep.n_models * n && status < 0; i++)
         status = locus_output_apart(command_name, outputs[i % n], run->models[i / n].path);
-    if (status < 0) status = locus_outputs_check(outputs + 1, n - 1);
+    if (status < 0) status = locus_outputs_check(outputs + 1, n - 1, &run->held);
     free(outputs);
     return status;
 }
@@ -340,6 +340,7 @@ static void release(struct locus_extrapolate *run)
         locus_corpus_free(&run->corpora[i]);
     for (int i = 0; i < run->sweep.n_models; i++)
         locus_opened_model_close(&run->models[i]);
+    locus_outputs_release(&run->held);
     for (int i = 0; i < run->n_pictures; i++)
         free(run->pictures[i]);
     free(run->pictures);

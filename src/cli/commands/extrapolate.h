@@ -33,6 +33,7 @@ struct locus_extrapolate {
     bool stdout_taken; /* by --csv, --json or --png: no table is printed */
     char **pictures;   /* [n_pictures], what --png writes: the curves, or a heat map a series */
     int n_pictures;
+    struct locus_buffer held; /* FIFOs among the outputs */
     struct locus_progress progress;
 };
 

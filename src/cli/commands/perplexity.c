@@ -122,7 +122,7 @@ static bool open_model(struct locus_perplexity *run)
     for (int i = 0; i < 2 && status < 0; i++)
         status = locus_output_apart(command_name, outputs[i], options->reference);
     if (status < 0) status = locus_outputs_apart(command_name, outputs, 2, &run->texts);
-    if (status < 0) status = locus_outputs_check(outputs, 2);
+    if (status < 0) status = locus_outputs_check(outputs, 2, &run->held);
     if (status < 0) status = locus_reference_open(run);
     if (status >= 0) run->status = status;
     return status < 0;
@@ -374,6 +374,7 @@ static bool print(struct locus_perplexity *run)
 static void release(struct locus_perplexity *run)
 {
     locus_output_abort(&run->logits);
+    locus_outputs_release(&run->held);
     for (int i = 0; i < run->n_rows; i++)
         locus_row_free(&run->rows[i]);
     for (int i = 0; i < run->texts.n_items && run->corpora; i++)

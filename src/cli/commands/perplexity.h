@@ -36,6 +36,7 @@ struct locus_perplexity {
     int n_rows;
     struct locus_progress progress;
     struct locus_output_file logits; /* --logits; none without */
+    struct locus_buffer held;        /* FIFOs among the outputs */
     bool stdout_taken;               /* by --per-token or --logits: nothing else is printed */
 };
 

@@ -2,9 +2,7 @@
 #include "cli/kit/outputs.h"
 
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/output.h"
@@ -33,33 +31,12 @@ int locus_outputs_stdout(const char *command, const struct locus_output_request 
     return -1;
 }
 
-/* Where neither file is there yet, their folders and names tell. */
-static bool same_place(const char *one, const char *other)
-{
-    const char *const paths[] = {one, other};
-    struct stat folders[2];
-    if (strcmp(locus_file_name(one), locus_file_name(other)) != 0) return false;
-    for (int i = 0; i < 2; i++) {
-        const char *slash = strrchr(paths[i], '/');
-        char *folder = slash ? strndup(paths[i], (size_t)(slash - paths[i]) + 1) : strdup(".");
-        bool there = folder && stat(folder, &folders[i]) == 0;
-        free(folder);
-        if (!there) return false;
-    }
-    return folders[0].st_dev == folders[1].st_dev && folders[0].st_ino == folders[1].st_ino;
-}
-
 int locus_output_apart(const char *command, const char *output, const char *other)
 {
-    struct stat one, two;
-    if (!output || !other || locus_output_is_stdout(output)) return -1;
-    const bool has_one = stat(output, &one) == 0, has_two = stat(other, &two) == 0;
-    bool same = has_one && has_two && S_ISREG(one.st_mode) && one.st_dev == two.st_dev &&
-                one.st_ino == two.st_ino;
-    if (!has_one && !has_two) same = same_place(output, other);
-    return same ? locus_log_usage(command, "%s would be written over %s: expected two files",
-                                  output, other)
-                : -1;
+    if (!output || !other || locus_output_is_stdout(output) || !locus_output_is_same(output, other))
+        return -1;
+    return locus_log_usage(command, "%s would be written over %s: expected two files", output,
+                           other);
 }
 
 int locus_outputs_apart(const char *command, const char *const *outputs, int n_outputs,
@@ -75,14 +52,27 @@ int locus_outputs_apart(const char *command, const char *const *outputs, int n_o
     return status;
 }
 
-int locus_outputs_check(const char *const *paths, int n_paths)
+int locus_outputs_check(const char *const *paths, int n_paths, struct locus_buffer *held)
 {
     for (int i = 0; i < n_paths; i++) {
         locus_error error;
-        if (paths[i] && locus_output_check(paths[i], &error))
+        int descriptor;
+        if (!paths[i]) continue;
+        if (locus_output_check(paths[i], &descriptor, &error))
             return locus_log_error("%s", error.message);
+        if (descriptor >= 0) locus_buffer_append(held, &descriptor, sizeof descriptor);
     }
-    return -1;
+    return held->failed ? locus_log_error("out of memory for the outputs") : -1;
+}
+
+void locus_outputs_release(struct locus_buffer *held)
+{
+    for (size_t i = 0; i < held->length; i += sizeof(int)) {
+        int descriptor;
+        memcpy(&descriptor, held->bytes + i, sizeof descriptor);
+        close(descriptor);
+    }
+    locus_buffer_free(held);
 }
 
 void locus_picture_note(bool is_ascii, bool quiet)

@@ -27,8 +27,10 @@ int locus_outputs_apart(const char *command, const char *const *outputs, int n_o
                         const struct locus_text_list *texts);
 
 /* Whether files can be written at these paths (NULL: none), before a long run; nothing is left
- * there. The same returns. */
-int locus_outputs_check(const char *const *paths, int n_paths);
+ * there. FIFOs that are read are held open, so that their readers wait, until they are released,
+ * which is to be done in any case. The same returns. */
+int locus_outputs_check(const char *const *paths, int n_paths, struct locus_buffer *held);
+void locus_outputs_release(struct locus_buffer *held);
 
 /* Says, unless `quiet`, that a picture's font lacked characters that were to be drawn. */
 void locus_picture_note(bool is_ascii, bool quiet);
