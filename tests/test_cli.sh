@@ -136,6 +136,11 @@ check "parameters have ranges and defaults" prints 'a number from 1 to 1e\+15 \(
 run positions yarn
 check "a shorthand shows the keys that matter to it" prints '^  beta_fast +yarn: '
 check "and no others" eval '! prints "^  low +llama3: "'
+check "layers with a scheme of their own" succeeds positions 'rope; layers 3::4 none; layers :2 rope:base=500'
+check "are explained" eval 'prints "^rope: queries" && prints "^Layers 3::4: none\$" && prints "^none: "'
+check "with their keys, a scheme once" eval 'prints "^Layers :2: rope:.*base=500" && is "$(grep -c "^rope: " "$out")" 1'
+check "so is the short form" eval 'run positions rope:nope_every=4 && prints "^Layers 3::4: none\$"'
+check "help has their grammar" eval 'run help positions && prints "\[; layers LIST SPEC\]" && prints "FIRST:END:STEP"'
 check "dynamic may be two things" refuses 2 "'recurrent'.*'rope:scaling=dynamic'" positions dynamic
 check "an unknown scheme's nearest name" refuses 2 "'alibo'.*nearest is 'alibi'" positions alibo
 check "an unknown key's nearest name" refuses 2 "'bsae'.*nearest is 'base'" generate -P rope:bsae=1

@@ -93,7 +93,7 @@ static enum locus_status read_list(struct locus_layer_list *list, struct locus_w
     }
 }
 
-static void print_list(const struct locus_layer_list *list, struct locus_buffer *out)
+void locus_layer_list_print(const struct locus_layer_list *list, struct locus_buffer *out)
 {
     for (int i = 0; i < list->n; i++) {
         const struct locus_layer_range *range = &list->ranges[i];
@@ -340,7 +340,7 @@ void locus_layer_specs_print_range(const struct locus_layer_specs *from,
     for (int i = 1; i < to->n; i++) {
         const struct locus_position_spec *spec = &to->specs[i];
         locus_buffer_printf(out, "; layers ");
-        print_list(&to->layers[i], out);
+        locus_layer_list_print(&to->layers[i], out);
         locus_buffer_append(out, " ", 1);
         locus_position_print_range(i < from->n ? &from->specs[i] : spec, spec, out);
     }

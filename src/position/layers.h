@@ -50,6 +50,9 @@ void locus_layer_specs_print(const struct locus_layer_specs *specs, struct locus
 void locus_layer_specs_print_range(const struct locus_layer_specs *from,
                                    const struct locus_layer_specs *to, struct locus_buffer *out);
 
+/* Appends a LIST. */
+void locus_layer_list_print(const struct locus_layer_list *list, struct locus_buffer *out);
+
 /* Which of the SPECs a layer has. */
 int locus_layer_specs_at(const struct locus_layer_specs *specs, int layer);
 

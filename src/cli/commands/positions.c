@@ -21,12 +21,21 @@ static const char *default_name(const struct locus_param *param)
     return param->fallback;
 }
 
+/* One SPEC, of all layers. */
+static bool resolve(struct locus_position_spec *spec, const char *text)
+{
+    struct locus_layer_specs specs;
+    if (!locus_resolve_without_model(&specs, text, NULL)) return false;
+    *spec = specs.specs[0];
+    return true;
+}
+
 /* What a shorthand stands for: the scheme's name and the values that are not its defaults. */
 static void append_meaning(struct locus_buffer *out, const struct locus_position_spec *spec)
 {
     struct locus_position_spec plain;
     locus_buffer_printf(out, "%s", spec->scheme->name);
-    if (!locus_resolve_without_model(&plain, spec->scheme->name, NULL)) return;
+    if (!resolve(&plain, spec->scheme->name)) return;
     const struct locus_param *params = spec->scheme->params;
     char separator = ':';
     for (int i = 0; params && params[i].key; i++) {
@@ -111,8 +120,7 @@ static void append_shorthands(struct locus_buffer *out, const struct locus_posit
     struct locus_position_spec spec;
     for (size_t i = 0; locus_position_aliases[i].alias; i++) {
         const char *alias = locus_position_aliases[i].alias;
-        if (!locus_resolve_without_model(&spec, alias, NULL) || (scheme && spec.scheme != scheme))
-            continue;
+        if (!resolve(&spec, alias) || (scheme && spec.scheme != scheme)) continue;
         if (first) locus_buffer_printf(out, scheme ? "\nShort for it:\n" : "\nShorthands:\n");
         first = false;
         locus_buffer_printf(out, "  %-16s", alias);
@@ -156,7 +164,7 @@ static void append_reach(struct locus_buffer *out, const char *name,
     if (locus_position_reach(spec, &formula) == 0) return;
     if (alias && alias->example) {
         snprintf(text, sizeof text, "%s:%s", name, alias->example);
-        if (!locus_resolve_without_model(&example, text, NULL)) return;
+        if (!resolve(&example, text)) return;
     }
     locus_buffer_printf(out, "\n%s:\nan estimate. ", formula);
     locus_position_print(&example, out);
@@ -164,30 +172,64 @@ static void append_reach(struct locus_buffer *out, const char *name,
                         locus_position_reach(&example, &formula), LOCUS_INVENTED_LENGTH);
 }
 
-static int describe_one(const char *text)
+/* What a scheme does and takes, before an example of it. */
+static void append_scheme(struct locus_buffer *out, const char *text,
+                          const struct locus_position_spec *spec)
 {
-    struct locus_position_spec spec;
-    locus_error error;
-    if (!locus_resolve_without_model(&spec, text, &error))
-        return locus_log_refusal("positions", &error);
-    const struct locus_position_scheme *scheme = spec.scheme;
-    struct locus_buffer out = {0};
-    if (strncmp(text, scheme->name, strcspn(text, ":; ")) != 0) {
-        locus_buffer_printf(&out, "%s: short for ", text);
-        append_meaning(&out, &spec);
-        locus_buffer_append(&out, "\n\n", 2);
-    }
-    locus_buffer_printf(&out, "%s: %s.\n", scheme->name, scheme->summary);
-    append_places(&out, scheme);
-    append_params(&out, text, &spec);
-    if (!locus_position_find_alias(text, strcspn(text, ":; "))) append_shorthands(&out, scheme);
-    append_example(&out, text, &spec);
-    append_reach(&out, text, &spec);
+    locus_buffer_printf(out, "%s: %s.\n", spec->scheme->name, spec->scheme->summary);
+    append_places(out, spec->scheme);
+    append_params(out, text, spec);
+    if (!locus_position_find_alias(text, strcspn(text, ":; ")))
+        append_shorthands(out, spec->scheme);
+}
+
+static void append_inheritance(struct locus_buffer *out, const struct locus_position_scheme *scheme)
+{
     if (scheme->params && scheme->params->key)
-        locus_buffer_printf(&out,
+        locus_buffer_printf(out,
                             "\nKeys that are not named keep the values of a checkpoint whose own "
                             "scheme is %s;\n%s:inherit=0,... starts from the defaults above.\n",
                             scheme->name, scheme->name);
+}
+
+/* The SPECs of layers that differ, each scheme explained unless one before has it. */
+static void append_layers(struct locus_buffer *out, const struct locus_layer_specs *specs)
+{
+    for (int i = 1; i < specs->n; i++) {
+        const struct locus_position_scheme *scheme = specs->specs[i].scheme;
+        bool explained = false;
+        for (int j = 0; j < i; j++)
+            explained |= specs->specs[j].scheme == scheme;
+        locus_buffer_printf(out, "\nLayers ");
+        locus_layer_list_print(&specs->layers[i], out);
+        locus_buffer_printf(out, ": ");
+        locus_position_print(&specs->specs[i], out);
+        locus_buffer_append(out, "\n", 1);
+        if (explained) continue;
+        locus_buffer_append(out, "\n", 1);
+        append_scheme(out, scheme->name, &specs->specs[i]);
+        append_inheritance(out, scheme);
+    }
+}
+
+static int describe_one(const char *text)
+{
+    struct locus_layer_specs specs;
+    locus_error error;
+    if (!locus_resolve_without_model(&specs, text, &error))
+        return locus_log_refusal("positions", &error);
+    const struct locus_position_spec *spec = &specs.specs[0];
+    struct locus_buffer out = {0};
+    if (strncmp(text, spec->scheme->name, strcspn(text, ":; ")) != 0) {
+        locus_buffer_printf(&out, "%.*s: short for ", (int)strcspn(text, ";"), text);
+        append_meaning(&out, spec);
+        locus_buffer_append(&out, "\n\n", 2);
+    }
+    append_scheme(&out, text, spec);
+    append_example(&out, text, spec);
+    append_reach(&out, text, spec);
+    append_inheritance(&out, spec->scheme);
+    append_layers(&out, &specs);
     return locus_stdout_finish(&out);
 }
 
@@ -253,7 +295,11 @@ const struct locus_command locus_command_positions = {
     .name = "positions",
     .summary = "List the position schemes, or explain one and its parameters.",
     .usage = "[NAME]",
-    .details = "NAME is a scheme, a shorthand, or a whole SPEC.",
+    .details =
+        "NAME is a scheme, a shorthand, or a whole SPEC: NAME[:key=value,...][; layers LIST "
+        "SPEC]...\nA LIST is of layers, counted from 0, and ranges FIRST:END:STEP of them, END not "
+        "among them: 3, or 0,7, or\n3::4, or :6. Those layers have that SPEC in place of the first "
+        "one; where its NAME is the same, keys that\nit doesn't name are as there.",
     .values_size = sizeof(struct locus_common),
     .takes_operands = true,
     .run = positions,

@@ -11,10 +11,9 @@
 #include "forward/session.h"
 #include "position/layers.h"
 
-bool locus_resolve_without_model(struct locus_position_spec *spec, const char *text,
+bool locus_resolve_without_model(struct locus_layer_specs *specs, const char *text,
                                  locus_error *error)
 {
-    struct locus_layer_specs specs;
     const struct locus_position_env env = {.n_embd = 64,
                                            .n_layer = 1 << 16, /* as many as any */
                                            .n_head = 1,
@@ -23,14 +22,12 @@ bool locus_resolve_without_model(struct locus_position_spec *spec, const char *t
                                            .trained_length = LOCUS_INVENTED_LENGTH,
                                            .session_length = LOCUS_INVENTED_LENGTH,
                                            .score_scale = 1};
-    if (locus_layer_specs_resolve(&specs, text, NULL, NULL, &env, error)) return false;
-    *spec = specs.specs[0];
-    return true;
+    return locus_layer_specs_resolve(specs, text, NULL, NULL, &env, error) == LOCUS_OK;
 }
 
 int locus_check_position(const char *command, const char *spec)
 {
-    struct locus_position_spec resolved;
+    struct locus_layer_specs resolved;
     locus_error error;
     if (!spec || locus_resolve_without_model(&resolved, spec, &error)) return -1;
     return locus_log_refusal(command, &error);

@@ -3,14 +3,13 @@
 #define LOCUS_CLI_SESSION_OPTIONS_H
 
 #include "cli/kit/options.h"
-#include "locus_position.h"
+#include "position/layers.h"
 
 enum { LOCUS_INVENTED_LENGTH = 1024 }; /* trained length of the average model */
 
 /* Resolves a position SPEC where there is no model, for an average one: only names, keys and ranges
- * matter; the first one, where layers have others. False with *error (or NULL) filled if it is
- * wrong. */
-bool locus_resolve_without_model(struct locus_position_spec *spec, const char *text,
+ * matter. False with *error (or NULL) filled if it is wrong. */
+bool locus_resolve_without_model(struct locus_layer_specs *specs, const char *text,
                                  locus_error *error);
 
 /* Checks a position SPEC (NULL: none) as far as that can be done without a model: a wrong name, key
