@@ -60,6 +60,7 @@ check_includes() {
             if (!(parts[1] in level) || level[parts[1]] >= level[room])
                 print FILENAME ":" FNR ": " room " may not include " target
         }' "${source_files[@]}" | refuse "the include order of the folders is broken"
+    grep -n '#include "cli/commands/' src/cli/kit/* | refuse "the kit doesn't know the commands"
     grep -n '#include "' "${headers[@]}" | grep -v '"locus\.h"' |
         refuse "a public header includes a private one"
 }

@@ -21,8 +21,7 @@ const struct locus_command *locus_command_find(const char *name);
 /* Says on stderr that there is no such command, and which one may be meant; the exit status. */
 int locus_command_unknown(const char *name);
 
-/* Prints help on the whole program, or on a command, to stdout; the exit status. */
+/* Prints help on the whole program to stdout; the exit status. */
 int locus_help_overview(void);
-int locus_help_command(const struct locus_command *command);
 
 #endif

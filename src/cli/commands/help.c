@@ -1,40 +1,8 @@
-/* locus help [COMMAND]: made from the tables that parse. */
+/* locus help [COMMAND], made from the tables that parse. */
 #include <string.h>
 
 #include "cli/commands/commands.h"
 #include "cli/kit/log.h"
-
-/* "usage: locus NAME ..." with the further lines under the first. */
-static void append_usage(const struct locus_command *command, struct locus_buffer *out)
-{
-    const char *line = command->usage;
-    for (bool first = true; line; first = false) {
-        int length = (int)strcspn(line, "\n");
-        locus_buffer_printf(out, "%s locus %s %.*s\n", first ? "usage:" : "      ", command->name,
-                            length, line);
-        line = line[length] ? line + length + 1 : NULL;
-    }
-}
-
-int locus_help_command(const struct locus_command *command)
-{
-    struct locus_buffer out = {0};
-    append_usage(command, &out);
-    locus_buffer_printf(&out, "\n%s\n", command->summary);
-    if (command->options) {
-        locus_buffer_printf(&out, "\nOptions of %s:\n", command->name);
-        locus_options_describe(command->shared, NULL, &out);
-        locus_options_describe(command->options, NULL, &out);
-    }
-    locus_buffer_printf(&out, "\nOptions of every command:\n");
-    locus_options_describe(locus_common_options, command->runs_session ? NULL : "help", &out);
-    if (!command->runs_session)
-        locus_buffer_printf(&out,
-                            "  The options of generate's session (--threads and the like) are "
-                            "accepted, and matter only where\n  one is run.\n");
-    if (command->details) locus_buffer_printf(&out, "\n%s\n", command->details);
-    return locus_stdout_finish(&out);
-}
 
 int locus_help_overview(void)
 {
@@ -65,7 +33,7 @@ static int run(void *values, int n_operands, char **operands)
         return locus_log_usage(NULL, "help takes one command, found also '%s'", operands[1]);
     if (n_operands == 0) return locus_help_overview();
     const struct locus_command *command = locus_command_find(operands[0]);
-    return command ? locus_help_command(command) : locus_command_unknown(operands[0]);
+    return command ? locus_options_help(command) : locus_command_unknown(operands[0]);
 }
 
 const struct locus_command locus_command_help = {

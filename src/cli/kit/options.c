@@ -1,4 +1,4 @@
-/* Options: see options.h. The common table, and parsing by getopt_long. */
+/* Options: see options.h. The common table, parsing by getopt_long, and help. */
 #include "cli/kit/options.h"
 
 #include <getopt.h>
@@ -9,7 +9,6 @@
 
 #include "base/number.h"
 #include "base/spec.h"
-#include "cli/commands/commands.h"
 #include "cli/kit/log.h"
 
 #define FIELD(member) offsetof(struct locus_common, member)
@@ -235,8 +234,8 @@ static int set_value(const char *command, const struct locus_option *option, con
     case LOCUS_OPTION_SEED:
         if (locus_number_seed(text, (uint64_t *)place)) break;
         return refuse_number(command, option, text);
-    case LOCUS_OPTION_HELP:
-        return locus_help_command(locus_command_find(command));
+    case LOCUS_OPTION_HELP: /* see locus_options_parse */
+        break;
     }
     return -1;
 }
@@ -307,7 +306,9 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
         int value = getopt_long(argc, argv, parser.letters, parser.longs, NULL);
         if (value == -1) break;
         const struct locus_option *option = find_value(&parser, value);
-        if (option) {
+        if (option && option->type == LOCUS_OPTION_HELP)
+            status = locus_options_help(command);
+        else if (option) {
             status = set_value(command->name, option, optarg, values);
             if (option->given) *(bool *)((char *)values + option->given) = true;
         } else if (value == ':') {
@@ -363,4 +364,38 @@ void locus_options_describe(const struct locus_option *options, const char *last
         locus_buffer_append(out, "\n", 1);
         if (last && strcmp(option->name, last) == 0) return;
     }
+}
+
+/* ---- help --------------------------------------------------------------------------------- */
+
+/* "usage: locus NAME ..." with the further lines under the first. */
+static void append_usage(const struct locus_command *command, struct locus_buffer *out)
+{
+    const char *line = command->usage;
+    for (bool first = true; line; first = false) {
+        int length = (int)strcspn(line, "\n");
+        locus_buffer_printf(out, "%s locus %s %.*s\n", first ? "usage:" : "      ", command->name,
+                            length, line);
+        line = line[length] ? line + length + 1 : NULL;
+    }
+}
+
+int locus_options_help(const struct locus_command *command)
+{
+    struct locus_buffer out = {0};
+    append_usage(command, &out);
+    locus_buffer_printf(&out, "\n%s\n", command->summary);
+    if (command->options) {
+        locus_buffer_printf(&out, "\nOptions of %s:\n", command->name);
+        locus_options_describe(command->shared, NULL, &out);
+        locus_options_describe(command->options, NULL, &out);
+    }
+    locus_buffer_printf(&out, "\nOptions of every command:\n");
+    locus_options_describe(locus_common_options, command->runs_session ? NULL : "help", &out);
+    if (!command->runs_session)
+        locus_buffer_printf(&out,
+                            "  The options of generate's session (--threads and the like) are "
+                            "accepted, and matter only where\n  one is run.\n");
+    if (command->details) locus_buffer_printf(&out, "\n%s\n", command->details);
+    return locus_stdout_finish(&out);
 }

@@ -80,6 +80,9 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
                         int *first_operand);
 void locus_options_release(const struct locus_command *command, void *values);
 
+/* Prints help on a command to stdout; the exit status. */
+int locus_options_help(const struct locus_command *command);
+
 /* Appends the lines of a table's listed options; `last` ends it early after that option, or NULL.
  */
 void locus_options_describe(const struct locus_option *options, const char *last,
