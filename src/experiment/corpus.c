@@ -26,8 +26,8 @@ enum locus_status locus_begin_resolve(struct locus_begin *begin, enum locus_begi
     const int32_t token = locus_tokenizer_begin(tokenizer);
     const bool half = protocol == LOCUS_HALF;
     if (rule == LOCUS_BEGIN_AUTO) {
-        const enum locus_begin_rule wanted = half ? LOCUS_BEGIN_EVERY : LOCUS_BEGIN_FIRST;
-        rule = token < 0 ? LOCUS_BEGIN_NONE : wanted;
+        const enum locus_begin_rule usual = half ? LOCUS_BEGIN_EVERY : LOCUS_BEGIN_FIRST;
+        rule = token < 0 ? LOCUS_BEGIN_NONE : usual;
     }
     *begin = (struct locus_begin){rule, -1};
     if (rule == LOCUS_BEGIN_NONE) return LOCUS_OK;

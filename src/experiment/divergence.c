@@ -139,7 +139,7 @@ static double quantile(const double *sorted, size_t n, double share)
     return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
 }
 
-/* A mean in the making. */
+/* A mean as values come. */
 struct mean {
     double sum, squares;
 };

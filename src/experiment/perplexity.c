@@ -99,7 +99,7 @@ static void ask(struct run *run, struct locus_document document, struct locus_wi
     }
 }
 
-static void keep(struct run *run, struct locus_document document, struct locus_window window)
+static void store(struct run *run, struct locus_document document, struct locus_window window)
 {
     for (int k = 0; k < run->n_losses; k++) {
         struct locus_window other;
@@ -185,7 +185,7 @@ static enum locus_status run_window(struct run *run, struct locus_document docum
         forget(run, first + 1, window.n);
         return status;
     }
-    keep(run, document, window);
+    store(run, document, window);
     if (!run->watch || !run->watch->window) return LOCUS_OK;
     status = locus_session_rewind(run->session, 0, error);
     return status ? status

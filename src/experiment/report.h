@@ -1,4 +1,4 @@
-/* Results: rows of cells, and the CSV file they are kept in, a row at a time. */
+/* Results: rows of cells, and the CSV file they are written to, a row at a time. */
 #ifndef LOCUS_EXPERIMENT_REPORT_H
 #define LOCUS_EXPERIMENT_REPORT_H
 
@@ -91,7 +91,7 @@ void locus_csv_row(struct locus_buffer *out, const struct locus_row *row);
  * take for a formula, "=1", "-x", "@y" or "'=1". */
 void locus_csv_cell(struct locus_buffer *out, const char *text, size_t n_bytes);
 
-/* A CSV file of rows in the making. */
+/* A CSV file that rows are added to. */
 struct locus_csv {
     char *path;
     int descriptor;

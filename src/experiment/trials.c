@@ -57,22 +57,22 @@ static enum locus_status encode(struct trial *trial, int32_t begin,
     return status;
 }
 
-/* What trials are of, and who reads them. */
-struct reader {
+/* What trials are of, and what encodes them. */
+struct source {
     const struct locus_trials *trials;
     const locus_tokenizer *tokenizer;
 };
 
 /* The example of a length, and of the numbers that come next in `rng`, which stays where it is. */
-static enum locus_status make_text(struct trial *trial, const struct reader *reader, int length,
+static enum locus_status make_text(struct trial *trial, const struct source *source, int length,
                                    struct locus_rng rng, locus_error *error)
 {
     struct locus_buffer prompt = {0}, answer = {0};
     free(trial->tokens);
     trial->tokens = NULL;
-    locus_task_example(reader->trials->task, length, reader->trials->depth, &rng, &prompt, &answer);
+    locus_task_example(source->trials->task, length, source->trials->depth, &rng, &prompt, &answer);
     enum locus_status status =
-        encode(trial, reader->trials->begin, reader->tokenizer, &prompt, &answer, error);
+        encode(trial, source->trials->begin, source->tokenizer, &prompt, &answer, error);
     locus_buffer_free(&prompt);
     locus_buffer_free(&answer);
     return status;
@@ -80,24 +80,24 @@ static enum locus_status make_text(struct trial *trial, const struct reader *rea
 
 /* The next trial. A passkey text has `length` tokens or, where tokens are more than a byte, as many
  * as fit: the longest text is searched for. */
-static enum locus_status make_trial(struct trial *trial, const struct reader *reader,
+static enum locus_status make_trial(struct trial *trial, const struct source *source,
                                     struct locus_rng *rng, locus_error *error)
 {
     enum { MAX_TOKEN = 32 }; /* bytes a token, and more than any filler has */
-    const int n_tokens = reader->trials->length;
+    const int n_tokens = source->trials->length;
     int low = n_tokens, high = n_tokens < INT_MAX / MAX_TOKEN ? MAX_TOKEN * n_tokens : INT_MAX;
     *trial = (struct trial){0};
-    enum locus_status status = make_text(trial, reader, low, *rng, error);
-    if (reader->trials->task == LOCUS_TASK_PASSKEY && !status && trial->n < n_tokens) {
+    enum locus_status status = make_text(trial, source, low, *rng, error);
+    if (source->trials->task == LOCUS_TASK_PASSKEY && !status && trial->n < n_tokens) {
         while (!status && high - low > 1) {
             const int middle = low + (high - low) / 2;
-            status = make_text(trial, reader, middle, *rng, error);
+            status = make_text(trial, source, middle, *rng, error);
             if (trial->n <= n_tokens)
                 low = middle;
             else
                 high = middle;
         }
-        if (!status) status = make_text(trial, reader, low, *rng, error);
+        if (!status) status = make_text(trial, source, low, *rng, error);
     }
     if (status) free(trial->tokens);
     /* However many numbers the example took. */
@@ -109,13 +109,13 @@ enum locus_status locus_trials_tokens(const struct locus_trials *trials,
                                       const locus_tokenizer *tokenizer, int *n_tokens,
                                       locus_error *error)
 {
-    const struct reader reader = {trials, tokenizer};
+    const struct source source = {trials, tokenizer};
     struct locus_rng rng;
     *n_tokens = 0;
     seed_trials(&rng, trials);
     for (int i = 0; i < trials->n_trials; i++) {
         struct trial trial;
-        enum locus_status status = make_trial(&trial, &reader, &rng, error);
+        enum locus_status status = make_trial(&trial, &source, &rng, error);
         if (status) return status;
         if (trial.n > *n_tokens) *n_tokens = trial.n;
         free(trial.tokens);
@@ -137,25 +137,25 @@ static enum locus_status check_logits(const locus_model *model, const float *log
 }
 
 /* Whether greedy decoding gives the answer: as every token is compared, feeding the right one finds
- * the same. What the session holds of `before` is kept as far as the texts agree. */
+ * the same. What the session holds of `before` stays as far as the texts agree. */
 static enum locus_status run_trial(const struct trial *trial, const struct trial *before,
                                    const locus_model *model, locus_session *session, bool *right,
                                    locus_error *error)
 {
     const locus_model_info info = locus_model_info_get(model);
     const int n_rows = trial->n - trial->first;
-    int kept = 0, most = trial->first - 1;
+    int n_same = 0, most = trial->first - 1;
     if (before->n - 1 < most) most = before->n - 1;
-    while (kept < most && trial->tokens[kept] == before->tokens[kept])
-        kept++;
+    while (n_same < most && trial->tokens[n_same] == before->tokens[n_same])
+        n_same++;
     float *logits = malloc((size_t)n_rows * (size_t)info.n_vocab * sizeof *logits);
     if (!logits)
         return locus_fail_memory(error, (size_t)n_rows * (size_t)info.n_vocab * sizeof *logits);
     /* A policy that drops keys may not reach back so far. */
-    if (locus_session_rewind(session, kept, NULL)) kept = 0;
-    enum locus_status status = kept ? LOCUS_OK : locus_session_rewind(session, 0, error);
+    if (locus_session_rewind(session, n_same, NULL)) n_same = 0;
+    enum locus_status status = n_same ? LOCUS_OK : locus_session_rewind(session, 0, error);
     if (!status)
-        status = locus_session_eval(session, trial->tokens + kept, trial->n - 1 - kept, logits,
+        status = locus_session_eval(session, trial->tokens + n_same, trial->n - 1 - n_same, logits,
                                     n_rows, error);
     if (!status) status = check_logits(model, logits, n_rows, error);
     *right = !status;
@@ -171,7 +171,7 @@ enum locus_status locus_trials_run(const struct locus_trials *trials, const locu
                                    const struct locus_watch *watch, int *n_right, bool *whole,
                                    locus_error *error)
 {
-    const struct reader reader = {trials, tokenizer};
+    const struct source source = {trials, tokenizer};
     struct locus_rng rng;
     struct trial before = {0};
     enum locus_status status = locus_session_rewind(session, 0, error);
@@ -185,7 +185,7 @@ enum locus_status locus_trials_run(const struct locus_trials *trials, const locu
             *whole = false;
             break;
         }
-        status = make_trial(&trial, &reader, &rng, error);
+        status = make_trial(&trial, &source, &rng, error);
         if (status) break;
         status = run_trial(&trial, &before, model, session, &right, error);
         *n_right += right;

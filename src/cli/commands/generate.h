@@ -1,4 +1,4 @@
-/* locus generate: its options, and a run in the making. */
+/* locus generate: its options, and a run of it. */
 #ifndef LOCUS_CLI_GENERATE_H
 #define LOCUS_CLI_GENERATE_H
 

@@ -3,7 +3,7 @@
  *     options -> texts -> model, tokens -> session of the windows' length -> losses -> rows ->
  *     table or JSON, files
  *
- * Every step returns false when the run is over, with the exit status in run->status.
+ * Every step returns -1 to go on, or the exit status.
  */
 #include "cli/commands/perplexity.h"
 
@@ -53,22 +53,20 @@ static const struct locus_option table[] = {
     {.name = NULL},
 };
 
-static bool fail(struct locus_perplexity *run, const locus_error *error)
+static int fail(struct locus_perplexity *run, const locus_error *error)
 {
     locus_progress_clear(&run->progress);
-    run->status = locus_output_failed(error);
-    return false;
+    return locus_output_failed(error);
 }
 
-static bool out_of_memory(struct locus_perplexity *run)
+static int out_of_memory(void)
 {
-    run->status = locus_log_error("out of memory for the results");
-    return false;
+    return locus_log_error("out of memory for the results");
 }
 
 /* ---- what to measure ---------------------------------------------------------------------- */
 
-static bool read_texts(struct locus_perplexity *run, int n_operands, char **operands)
+static int read_texts(struct locus_perplexity *run, int n_operands, char **operands)
 {
     const struct locus_perplexity_options *options = run->options;
     const struct locus_output_request requests[] = {
@@ -85,8 +83,7 @@ static bool read_texts(struct locus_perplexity *run, int n_operands, char **oper
         status = locus_log_usage(command_name, "%s takes one text, found %d",
                                  options->logits ? "--logits" : "--per-token", run->texts.n_items);
     if (status < 0 && options->json) locus_text_list_hash(&run->texts);
-    if (status >= 0) run->status = status;
-    return status < 0;
+    return status;
 }
 
 /* The plan at --length or else the trained length, that no text need fill: then the longest window
@@ -106,7 +103,7 @@ static int fit_plan(struct locus_perplexity *run, int longest)
     return status;
 }
 
-static bool open_model(struct locus_perplexity *run)
+static int open_model(struct locus_perplexity *run)
 {
     const struct locus_perplexity_options *options = run->options;
     int status = locus_plan_option(&run->plan, command_name, &options->text);
@@ -124,32 +121,28 @@ static bool open_model(struct locus_perplexity *run)
     if (status < 0) status = locus_outputs_apart(command_name, outputs, 2, &run->texts);
     if (status < 0) status = locus_outputs_check(outputs, 2, &run->held);
     if (status < 0) status = locus_reference_open(run);
-    if (status >= 0) run->status = status;
-    return status < 0;
+    return status;
 }
 
-static bool encode_texts(struct locus_perplexity *run)
+static int encode_texts(struct locus_perplexity *run)
 {
     run->corpora = calloc((size_t)run->texts.n_items, sizeof *run->corpora);
     run->rows = calloc((size_t)run->texts.n_items + 1, sizeof *run->rows);
-    if (!run->corpora || !run->rows) return out_of_memory(run);
+    if (!run->corpora || !run->rows) return out_of_memory();
     for (int i = 0; i < run->texts.n_items; i++) {
         const struct locus_text *text = &run->texts.items[i];
         struct locus_corpus *corpus = &run->corpora[i];
         int status = locus_text_encode(corpus, &run->model, text, &run->corpus_options,
                                        run->options->common.quiet);
         if (status < 0) status = locus_reference_encode(run, i);
-        if (status >= 0) {
-            run->status = status;
-            return false;
-        }
+        if (status >= 0) return status;
     }
-    return true;
+    return -1;
 }
 
 /* No text is measured at a length that it doesn't fill: one that was asked for is refused, the
  * default gives way. */
-static bool fit_lengths(struct locus_perplexity *run)
+static int fit_lengths(struct locus_perplexity *run)
 {
     const struct locus_plan asked = run->plan;
     int longest = 0, status = -1;
@@ -167,11 +160,10 @@ static bool fit_lengths(struct locus_perplexity *run)
             status = locus_log_error("%s: %d tokens, fewer than the %d of a window under %s",
                                      run->texts.items[i].path, run->corpora[i].n_tokens,
                                      run->plan.length, locus_protocol_name(run->plan.protocol));
-    if (status >= 0) run->status = status;
-    return status < 0;
+    return status;
 }
 
-static bool create_session(struct locus_perplexity *run)
+static int create_session(struct locus_perplexity *run)
 {
     const struct locus_common *common = &run->options->common;
     locus_session_params params = locus_session_options(common);
@@ -179,14 +171,9 @@ static bool create_session(struct locus_perplexity *run)
     run->session =
         locus_session_for_text(run->model.model, &params, run->plan.length,
                                locus_corpora_longest(run->corpora, run->texts.n_items), &error);
-    if (!run->session) {
-        run->status = locus_log_refusal(command_name, &error);
-        return false;
-    }
+    if (!run->session) return locus_log_refusal(command_name, &error);
     locus_tell_session(common, run->model.path, &run->model.info, run->session);
-    int status = locus_reference_session(run);
-    if (status >= 0) run->status = status;
-    return status < 0;
+    return locus_reference_session(run);
 }
 
 /* ---- measuring ---------------------------------------------------------------------------- */
@@ -204,14 +191,14 @@ static void advance(void *context, double work)
 }
 
 /* A text's row, and with it the files of what it says a token. */
-static bool finish_text(struct locus_perplexity *run, int index, const struct locus_losses *losses,
-                        double seconds)
+static int finish_text(struct locus_perplexity *run, int index, const struct locus_losses *losses,
+                       double seconds)
 {
     const struct locus_corpus *corpus = &run->corpora[index];
     const struct locus_text *text = &run->texts.items[index];
     const struct locus_summary summary = locus_summary_of(losses, corpus);
     locus_error error;
-    if (summary.tokens == 0) return true; /* interrupted before anything was */
+    if (summary.tokens == 0) return -1; /* interrupted before anything was */
     struct locus_row *row = &run->rows[run->n_rows++];
     bool set = locus_row_set_session(row, "perplexity", &run->model, &run->session->setup);
     set &= locus_row_set_plan(row, text->name, text->sha, &run->plan, corpus);
@@ -219,12 +206,12 @@ static bool finish_text(struct locus_perplexity *run, int index, const struct lo
     set &= locus_row_set_int(row, LOCUS_COLUMN_LENGTH, locus_corpus_longest(corpus, &run->plan));
     set &= locus_row_set_summary(row, &summary);
     set &= locus_row_set_real(row, LOCUS_COLUMN_SECONDS, seconds);
-    if (!set) return out_of_memory(run);
+    if (!set) return out_of_memory();
     const struct locus_divergence *divergence =
         run->options->reference ? &run->reference.divergences[index] : NULL;
     if (run->options->per_token && locus_per_token_write(run, corpus, losses, divergence, &error))
         return fail(run, &error);
-    return true;
+    return -1;
 }
 
 static enum locus_status run_plan(struct locus_perplexity *run, int index,
@@ -246,31 +233,30 @@ static enum locus_status run_plan(struct locus_perplexity *run, int index,
                                           divergence, &watch, whole, error);
 }
 
-static bool measure_text(struct locus_perplexity *run, int index)
+static int measure_text(struct locus_perplexity *run, int index)
 {
     struct locus_losses losses;
     locus_error error;
     bool whole;
     const double start = locus_now();
     run->progress.label = run->texts.items[index].name;
-    bool going = run_plan(run, index, &losses, &whole, &error) == LOCUS_OK;
-    if (!going)
-        fail(run, &error);
+    int status;
+    if (run_plan(run, index, &losses, &whole, &error))
+        status = fail(run, &error);
     else {
         locus_progress_clear(&run->progress);
-        going = finish_text(run, index, &losses, locus_now() - start);
-        if (going && !whole) {
+        status = finish_text(run, index, &losses, locus_now() - start);
+        if (status < 0 && !whole) {
             if (!run->options->common.quiet)
                 locus_log_note("interrupted: the last text is not whole");
-            run->status = LOCUS_EXIT_INTERRUPTED;
-            going = false;
+            status = LOCUS_EXIT_INTERRUPTED;
         }
     }
     locus_losses_free(&losses);
-    return going;
+    return status;
 }
 
-static bool measure(struct locus_perplexity *run)
+static int measure(struct locus_perplexity *run)
 {
     double work = 0;
     locus_error error;
@@ -278,24 +264,26 @@ static bool measure(struct locus_perplexity *run)
         work += locus_plan_work(&run->plan, &run->corpora[i], run->model.info.n_embd);
     locus_progress_begin(&run->progress, work, run->options->common.quiet);
     if (run->options->logits && locus_logits_begin(run, &error)) return fail(run, &error);
-    for (int i = 0; i < run->texts.n_items; i++)
-        if (!measure_text(run, i)) return false;
-    if (run->options->logits && locus_output_commit(&run->logits, &error)) return fail(run, &error);
-    return true;
+    int status = -1;
+    for (int i = 0; i < run->texts.n_items && status < 0; i++)
+        status = measure_text(run, i);
+    if (status < 0 && run->options->logits && locus_output_commit(&run->logits, &error))
+        return fail(run, &error);
+    return status;
 }
 
 /* The row over all texts, where there are several. */
-static bool pool(struct locus_perplexity *run)
+static int pool(struct locus_perplexity *run)
 {
     const int n = run->n_rows;
-    if (n < 2) return true;
+    if (n < 2) return -1;
     const struct locus_row **rows = malloc((size_t)n * sizeof *rows);
     bool pooled = rows != NULL;
     for (int i = 0; i < n && rows; i++)
         rows[i] = &run->rows[i];
     if (rows) pooled = locus_row_pool(&run->rows[run->n_rows++], rows, n, run->texts.sha);
     free(rows);
-    return pooled ? true : out_of_memory(run);
+    return pooled ? -1 : out_of_memory();
 }
 
 /* ---- the result --------------------------------------------------------------------------- */
@@ -352,12 +340,13 @@ static void append_table(const struct locus_perplexity *run, struct locus_buffer
     locus_table_print(&lines, out);
 }
 
-static bool print(struct locus_perplexity *run)
+/* Returns the exit status. */
+static int print(struct locus_perplexity *run)
 {
     struct locus_divergence_summary *summaries = NULL;
     struct locus_buffer out = {0};
     locus_error error;
-    if (run->n_rows == 0 || run->stdout_taken) return true;
+    if (run->n_rows == 0 || run->stdout_taken) return LOCUS_EXIT_DONE;
     if (run->options->reference && locus_reference_sum(run, &summaries, &error))
         return fail(run, &error);
     if (run->options->json)
@@ -366,9 +355,7 @@ static bool print(struct locus_perplexity *run)
         append_table(run, &out);
     if (summaries && !run->options->json) locus_reference_table(run, summaries, &out);
     free(summaries);
-    int status = locus_stdout_finish(&out);
-    if (run->status == LOCUS_EXIT_DONE) run->status = status;
-    return status == LOCUS_EXIT_DONE;
+    return locus_stdout_finish(&out);
 }
 
 static void release(struct locus_perplexity *run)
@@ -392,13 +379,19 @@ static int perplexity(void *values, int n_operands, char **operands)
     struct locus_perplexity run = {.options = values};
     run.corpus_options.documents = run.options->text.documents;
     locus_interrupt_watch();
-    if (read_texts(&run, n_operands, operands) && open_model(&run) && encode_texts(&run) &&
-        fit_lengths(&run) && create_session(&run)) {
-        bool whole = measure(&run);
-        if (whole || run.status == LOCUS_EXIT_INTERRUPTED) (void)(pool(&run) && print(&run));
+    int status = read_texts(&run, n_operands, operands);
+    if (status < 0) status = open_model(&run);
+    if (status < 0) status = encode_texts(&run);
+    if (status < 0) status = fit_lengths(&run);
+    if (status < 0) status = create_session(&run);
+    if (status < 0) status = measure(&run);
+    if (status < 0 || status == LOCUS_EXIT_INTERRUPTED) {
+        int shown = pool(&run);
+        if (shown < 0) shown = print(&run);
+        if (status < 0) status = shown;
     }
     release(&run);
-    return run.status;
+    return status;
 }
 
 const struct locus_command locus_command_perplexity = {

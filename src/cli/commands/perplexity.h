@@ -1,4 +1,4 @@
-/* locus perplexity: a run in the making, and the files that it may leave. */
+/* locus perplexity: its options, a run of it, and the files that it may write. */
 #ifndef LOCUS_CLI_PERPLEXITY_H
 #define LOCUS_CLI_PERPLEXITY_H
 
@@ -24,7 +24,6 @@ struct locus_reference {
 
 struct locus_perplexity {
     const struct locus_perplexity_options *options;
-    int status;
     struct locus_text_list texts;
     struct locus_opened_model model;
     struct locus_corpus_options corpus_options;

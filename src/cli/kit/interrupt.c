@@ -23,9 +23,9 @@ void locus_interrupt_watch(void)
     for (int i = 0; i < 3; i++) {
         /* No SA_RESTART: a read that waits for the prompt ends too. */
         action.sa_flags = signals[i] == SIGINT ? (int)SA_RESETHAND : 0;
-        const bool kept = signals[i] == SIGHUP && sigaction(SIGHUP, NULL, &before) == 0 &&
-                          before.sa_handler == SIG_IGN;
-        if (!kept) sigaction(signals[i], &action, NULL);
+        const bool ignored = signals[i] == SIGHUP && sigaction(SIGHUP, NULL, &before) == 0 &&
+                             before.sa_handler == SIG_IGN;
+        if (!ignored) sigaction(signals[i], &action, NULL);
     }
 }
 

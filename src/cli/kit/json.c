@@ -1,4 +1,4 @@
-/* JSON in the writing: see json.h. */
+/* JSON as it is written: see json.h. */
 #include "cli/kit/json.h"
 
 #include <inttypes.h>

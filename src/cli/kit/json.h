@@ -1,4 +1,4 @@
-/* JSON in the writing, one value after another; commas take care of themselves. */
+/* JSON as it is written, one value after another; commas take care of themselves. */
 #ifndef LOCUS_CLI_JSON_H
 #define LOCUS_CLI_JSON_H
 
