@@ -74,17 +74,33 @@ without_comments() {
     done
 }
 
-check_rules() {
-    # Outside src/position nobody learns which position scheme runs, not even in comments. The names
-    # are the registry's, less those that are also plain words.
-    local names
+# Outside src/position nobody learns which position scheme runs, not even in comments. The names are
+# the registry's; those that are also plain words count where they are quoted alone or begin a SPEC.
+check_scheme_names() {
+    local names plain='none|relative|linear' folders=(src/{forward,kernels,experiment,cli,bench,model})
     names=$({
         sed -n 's/^ *SCHEME(\([a-z0-9_]*\)).*/\1/p' src/position/registry.h
         sed -n 's/^ *{"\([a-z0-9-]*\)", .*/\1/p' src/position/registry.c
-    } | tr _ - | grep -vxE 'none|relative|linear' | sed 's/-/[-_]/g' | paste -sd '|')
+    } | tr _ - | grep -vxE "$plain" | sed 's/-/[-_]/g' | paste -sd '|')
     [ "$(tr '|' '\n' <<<"$names" | wc -l)" -ge 18 ] || fail "the registry's names are not found"
-    grep -rniE "(^|[^a-z0-9])($names)([^a-z0-9]|\$)" src/{forward,kernels,experiment,cli,bench} |
+    # src/model may name them in these places.
+    local allowed=(
+        'src/model/family_position\.c:'                       # a family's keys become a SPEC here,
+        'src/model/architectures\.c:[0-9]+: *\.position = "' # and its row says which SPEC they add to,
+        'src/model/model\.h:[0-9]+:.*"(rope|alibi)[:"]'       # as the row's declaration explains;
+        'src/model/[a-z]+\.c:[0-9]+:.*"rope[._]'              # files call keys and tensors so
+    )
+    {
+        grep -rniE "(^|[^a-z0-9])($names)([^a-z0-9]|\$)" "${folders[@]}"
+        grep -rnE "locus_scheme_($plain)\b" "${folders[@]}"
+        # "none" is a word of options and of cells, too; no SPEC begins with it.
+        grep -rnE "\"(relative|linear)[\":]|\"none:" "${folders[@]}"
+    } | grep -vE "^($(IFS='|' && echo "${allowed[*]}"))" |
         refuse "only src/position may name a position scheme"
+}
+
+check_rules() {
+    check_scheme_names
     local library_files=() file
     for file in "${source_files[@]}"; do
         [[ $file == src/cli/* ]] || library_files+=("$file")
