@@ -75,7 +75,8 @@ double *plain_linear(struct plain *plain, int layer, const char *name, int first
     ck_assert_msg(tensor != NULL, "layer %d has no %s", layer, name);
     const int cols = (int)tensor->dims[0];
     const double *weight = values_of(plain, tensor, first, first + rows);
-    const double *bias = values_of(plain, find(plain, layer, name, "bias"), 0, 1);
+    const struct locus_tensor *biases = find(plain, layer, name, "bias");
+    const double *bias = values_of(plain, biases, 0, biases ? (int)biases->dims[1] : 0);
     double *out = plain_make(plain, plain->n * rows, sizeof *out);
     for (int i = 0; i < plain->n; i++)
         for (int r = 0; r < rows; r++) {
@@ -101,10 +102,42 @@ static void norm(const struct locus_config *config, const double *x, int n, cons
         out[c] = (x[c] - mean) * scale * weight[c] + (bias ? bias[c] : 0);
 }
 
+/* The norm's weights by the name that the family's files have for it; NULL: there are none, or they
+ * are another norm's. */
+static const struct locus_tensor *find_norm(const struct plain *plain, int layer, const char **name)
+{
+    const struct locus_renamed *rows = plain->model->architecture->renamed;
+    bool own = true;
+    for (int i = 0; i < LOCUS_MAX_RENAMED && rows[i].name; i++) {
+        if (!strcmp(rows[i].name, *name) && find(plain, layer, rows[i].in_file, "weight")) {
+            *name = rows[i].in_file;
+            return find(plain, layer, *name, "weight");
+        }
+        own = own && strcmp(rows[i].in_file, *name) != 0;
+    }
+    return own ? find(plain, layer, *name, "weight") : NULL;
+}
+
+/* Norms of bare weights, which are 1. */
+static double *bare_norm(struct plain *plain, const double *in, int width)
+{
+    double *ones = plain_make(plain, width, sizeof *ones);
+    double *out = plain_make(plain, plain->n * width, sizeof *out);
+    for (int c = 0; c < width; c++)
+        ones[c] = 1;
+    for (int i = 0; i < plain->n; i++)
+        norm(&plain->model->config, in + i * width, width, ones, NULL, out + i * width);
+    return out;
+}
+
 double *plain_norm(struct plain *plain, int layer, const char *name, double *in, int width,
                    double *otherwise)
 {
-    const struct locus_tensor *tensor = find(plain, layer, name, "weight");
+    const bool bare =
+        !strcmp(name, "attn_norm") || !strcmp(name, "ffn_norm") || !strcmp(name, "output_norm");
+    const struct locus_tensor *tensor = find_norm(plain, layer, &name);
+    if (!tensor && bare && plain->model->architecture->bare_norms)
+        return bare_norm(plain, in, width);
     if (!tensor) return otherwise;
     const int n = (int)tensor->dims[0], n_weights = (int)tensor->dims[1];
     const double *weight = values_of(plain, tensor, 0, n_weights);
@@ -142,6 +175,8 @@ double plain_activation(enum locus_activation kind, double x)
         return x / (1 + exp(-x));
     case LOCUS_RELU_SQUARED:
         return fmax(x, 0) * fmax(x, 0);
+    case LOCUS_CLIPPED_SWISH:
+        return fmin(x, 7) / (1 + exp(-1.702 * fmin(x, 7)));
     }
     ck_abort_msg("activation %d", (int)kind);
     return NAN;

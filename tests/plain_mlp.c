@@ -19,8 +19,12 @@ static double *run(struct plain *plain, int layer, const char *gate, const char 
     double *hidden = plain_linear(plain, layer, up, fused ? n_ff : first, n_ff, in);
     const double *through =
         gated ? plain_linear(plain, layer, fused ? up : gate, first, n_ff, in) : hidden;
-    for (int i = 0; i < plain->n * n_ff; i++)
-        hidden[i] = plain_activation(config->activation, through[i]) * (gated ? hidden[i] : 1);
+    for (int i = 0; i < plain->n * n_ff; i++) {
+        double factor = gated ? hidden[i] : 1;
+        if (gated && config->activation == LOCUS_CLIPPED_SWISH)
+            factor = fmax(-7, fmin(hidden[i], 7)) + 1;
+        hidden[i] = plain_activation(config->activation, through[i]) * factor;
+    }
     return plain_linear(plain, layer, down, index * config->n_embd, config->n_embd, hidden);
 }
 

@@ -195,9 +195,11 @@ static void mix(const struct heads *heads, int head, int i, const struct pair *p
     const struct locus_config *config = heads->config;
     const int dim = config->head_dim, kv = head / (config->n_head / config->n_head_kv);
     const bool wanted = reference->layer == heads->layer && reference->head == head;
-    double max = -INFINITY, sum = 0;
+    const float *sinks = reference->model->layers[heads->layer].sinks;
+    double max = sinks ? (double)sinks[head] : -INFINITY;
     for (int j = 0; j < n; j++)
         max = fmax(max, (double)scores[j]);
+    double sum = sinks ? exp((double)sinks[head] - max) : 0;
     for (int j = 0; j < n; j++)
         sum += exp((double)scores[j] - max);
     for (int j = 0; j < n; j++) {

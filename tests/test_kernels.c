@@ -193,7 +193,7 @@ END_TEST
 
 /* Runs norm, activation (with and without up), sum_exp, finish or scale_and_cap by number into
  * out[n]. */
-enum { N_ROW_OPERATIONS = 15 };
+enum { N_ROW_OPERATIONS = 17 };
 
 static void row_operation(const struct locus_kernels *kernels, int which, float *out,
                           const float *const in[3], int n)
@@ -209,6 +209,8 @@ static void row_operation(const struct locus_kernels *kernels, int which, float 
         kernels->activate(which == 8 ? LOCUS_SILU : LOCUS_GELU_TANH, out, in[0], in[1], n);
     else if (which == 12)
         kernels->activate(LOCUS_RELU_SQUARED, out, in[0], in[1], n);
+    else if (which > 14)
+        kernels->activate(LOCUS_CLIPPED_SWISH, out, in[0], which == 15 ? NULL : in[1], n);
     else if (which > 12) {
         memcpy(out, in[0], (size_t)n * sizeof *out);
         kernels->scale_and_cap(out, n, 0.3f, which == 13 ? 0.0f : 2.5f);

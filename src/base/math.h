@@ -138,6 +138,23 @@ static inline float locus_silu(float x)
     return x / (1.0f + locus_exp(-x));
 }
 
+/* What gpt-oss clips gates and values to. */
+#define LOCUS_SWISH_LIMIT 7.0f
+
+static inline float locus_clip(float x, float limit)
+{
+    x = x > limit ? limit : x;
+    return x < -limit ? -limit : x;
+}
+
+/* g sigmoid(1.702 g) of g = min(x, 7): an approximate GELU (Hendrycks and Gimpel, 2016), clipped
+ * as gpt-oss does. */
+static inline float locus_clipped_swish(float x)
+{
+    const float gate = x > LOCUS_SWISH_LIMIT ? LOCUS_SWISH_LIMIT : x;
+    return gate / (1.0f + locus_exp(-1.702f * gate));
+}
+
 /* ---- floats, by plain operations ---------------------------------------------------------- */
 
 /* The logistic function, for gates, in files that are compiled for any CPU. */

@@ -422,8 +422,13 @@ static void attend_rows(struct unit *unit, int n_spans,
     const size_t n = (size_t)n_queries(unit);
     const size_t head_dim = (size_t)session->model->config.head_dim;
     /* NOLINTBEGIN(clang-analyzer-core.*): lay_out gives no addresses only when it counts sizes */
-    for (size_t i = 0; i < n; i++)
+    const float *sinks = session->model->layers[unit->layer].sinks;
+    for (size_t i = 0; i < n; i++) {
         scratch->softmax[i] = (struct locus_softmax){.max = -INFINITY};
+        if (sinks) /* as if a key had been seen whose value is 0 */
+            scratch->softmax[i] =
+                (struct locus_softmax){.max = sinks[query_head(unit, (int)i)], .sums = {1}};
+    }
     memset(scratch->mix, 0, n * head_dim * sizeof *scratch->mix);
     /* NOLINTEND(clang-analyzer-core.*) */
     for (int s = 0; s < n_spans; s++)

@@ -119,7 +119,8 @@ enum locus_activation {
     LOCUS_GELU_ERF,
     LOCUS_RELU,
     LOCUS_SILU,
-    LOCUS_RELU_SQUARED
+    LOCUS_RELU_SQUARED,
+    LOCUS_CLIPPED_SWISH /* gpt-oss; what it is multiplied by is clipped, too, and 1 added */
 };
 
 enum locus_cache_format { LOCUS_FORMAT_F32, LOCUS_FORMAT_F16, LOCUS_FORMAT_Q8_0 };

@@ -134,6 +134,12 @@ static void activate(enum locus_activation kind, float *out, const float *gate, 
         for (int i = 0; i < n; i++)
             out[i] = locus_silu(gate[i]);
         break;
+    case LOCUS_CLIPPED_SWISH:
+        for (int i = 0; i < n; i++)
+            out[i] = locus_clipped_swish(gate[i]);
+        for (int i = 0; up && i < n; i++)
+            out[i] *= locus_clip(up[i], LOCUS_SWISH_LIMIT) + 1;
+        return;
     }
     if (up)
         for (int i = 0; i < n; i++)

@@ -1,6 +1,7 @@
 /* The reading of a configuration from metadata. See model.h. */
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,14 +32,14 @@ static enum locus_status read_spelled_out(struct locus_keys *keys, struct locus_
 {
     static const char *const norms[] = {"layernorm", "rmsnorm"};
     static const char *const places[] = {"pre", "post", "output"};
-    static const char *const activations[] = {"gelu_tanh", "gelu_erf", "relu", "silu",
-                                              "relu_squared"};
+    static const char *const activations[] = {"gelu_tanh", "gelu_erf",     "relu",
+                                              "silu",      "relu_squared", "clipped_swish"};
     int norm = (int)config->norm, place = (int)config->norm_position;
     int activation = (int)config->activation;
     enum locus_status status;
     if ((status = locus_keys_choice(keys, "norm", norms, 2, &norm)) ||
         (status = locus_keys_choice(keys, "norm_position", places, 3, &place)) ||
-        (status = locus_keys_choice(keys, "activation", activations, 5, &activation)) ||
+        (status = locus_keys_choice(keys, "activation", activations, 6, &activation)) ||
         (status = locus_keys_bool(keys, "embedding_norm", &config->embedding_norm)) ||
         (status = locus_keys_bool(keys, "parallel_residual", &config->parallel_residual)) ||
         (status = locus_keys_bool(keys, "gated", &config->gated)) ||
@@ -175,11 +176,32 @@ static enum locus_status read_window(struct locus_keys *keys, struct locus_confi
 }
 
 /* Q and K rows in another order than the family's would have the right shape. */
-static enum locus_status check_layout(struct locus_keys *keys)
+static enum locus_status check_layout(struct locus_keys *keys,
+                                      const struct locus_architecture *architecture)
 {
-    static const char *const layouts[] = {"reference", "Meta AI original pth"};
+    static const char *const usual[] = {"reference", "Meta AI original pth"};
+    const char *const own[] = {architecture->layout};
     int layout;
-    return locus_keys_choice(keys, "tensor_data_layout", layouts, 2, &layout);
+    return architecture->layout ? locus_keys_choice(keys, "tensor_data_layout", own, 1, &layout)
+                                : locus_keys_choice(keys, "tensor_data_layout", usual, 2, &layout);
+}
+
+/* The key of `epsilon_key` and those of `needed_keys`, words apart. */
+static enum locus_status check_needed(struct locus_keys *keys,
+                                      const struct locus_architecture *architecture)
+{
+    char key[64];
+    const char *rest = architecture->needed_keys ? architecture->needed_keys : "";
+    bool found = architecture->spelled_out || locus_keys_has(keys, architecture->epsilon_key);
+    for (; found && *rest; rest += strspn(rest, " ")) {
+        const size_t length = strcspn(rest, " ");
+        snprintf(key, sizeof key, "%.*s", (int)length, rest);
+        found = locus_keys_has(keys, key);
+        rest += length;
+    }
+    return found ? LOCUS_OK
+                 : locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is missing",
+                              locus_checkpoint_path(keys->checkpoint), keys->full);
 }
 
 /* Both halves at once leave no place for a norm between or after them. */
@@ -216,10 +238,8 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
         config->attention_scale = (float)(1.0 / sqrt((double)config->n_embd / config->n_head));
     const float score_scale = config->attention_scale;
     if (architecture->root_embedding_scale) config->embedding_scale = sqrtf((float)config->n_embd);
-    if (!architecture->spelled_out && !locus_keys_has(keys, architecture->epsilon_key))
-        return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is missing",
-                          locus_checkpoint_path(keys->checkpoint), keys->full);
-    if ((status = locus_keys_float(keys, architecture->epsilon_key, 0, &config->norm_epsilon)) ||
+    if ((status = check_needed(keys, architecture)) ||
+        (status = locus_keys_float(keys, architecture->epsilon_key, 0, &config->norm_epsilon)) ||
         (status = locus_keys_float(keys, "embedding_scale", 0, &config->embedding_scale)) ||
         (status = locus_keys_float(keys, "residual_scale", 0, &config->residual_scale)) ||
         (status = locus_keys_float(keys, "logit_scale", 0, &config->logit_scale)) ||
@@ -228,7 +248,7 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
         (status = locus_keys_float(keys, "attention.scale", 0, &config->attention_scale)) ||
         (status = locus_keys_float(keys, "attention.clamp_kqv", 0, &config->clip_qkv)) ||
         (status = locus_keys_bool(keys, "use_parallel_residual", &config->parallel_residual)) ||
-        (status = check_layout(keys)) || (status = read_experts(keys, config)))
+        (status = check_layout(keys, architecture)) || (status = read_experts(keys, config)))
         return status;
     if (!architecture->spelled_out) drop_zero_scales(config, score_scale);
     if (architecture->divides_logits) config->logit_scale = 1 / config->logit_scale;

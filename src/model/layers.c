@@ -261,6 +261,39 @@ static enum locus_status load_linear(struct locus_loading *loading, int index,
                              row->needed(config) || family_needs(loading, row->name));
 }
 
+/* The name that the family's files have for a norm; NULL: theirs have none, or it has another place
+ * already. */
+static const char *name_in_file(const struct locus_loading *loading, int index, const char *norm)
+{
+    const struct locus_renamed *rows = loading->model->architecture->renamed;
+    bool renamed = false;
+    char name[80];
+    for (int i = 0; i < LOCUS_MAX_RENAMED && rows[i].name; i++) {
+        if (strcmp(rows[i].name, norm)) continue;
+        renamed = true;
+        full_name(name, index, rows[i].in_file, ".weight");
+        if (locus_loading_find(loading, name)) return rows[i].in_file;
+    }
+    full_name(name, index, norm, ".weight");
+    const struct locus_checkpoint *checkpoint = loading->model->checkpoint;
+    const bool taken =
+        locus_checkpoint_tensor(checkpoint, name) && !locus_loading_find(loading, name);
+    return renamed || taken ? NULL : norm;
+}
+
+static enum locus_status load_norm(struct locus_loading *loading, int index,
+                                   const struct norm_row *row)
+{
+    const struct locus_model *model = loading->model;
+    const char *name = name_in_file(loading, index, row->name);
+    const bool needed = row->needed(&model->config) || family_needs(loading, row->name);
+    char prefix[80];
+    if (!name && !needed) return LOCUS_OK;
+    full_name(prefix, index, name ? name : row->name, "");
+    return locus_load_norm(loading, prefix, model->config.n_embd, needed,
+                           member(&model->layers[index], row->offset));
+}
+
 /* Weights for each value of a head, the same for all heads; for each value of each head; or for the
  * row of all heads, normed as one. */
 static enum locus_status load_head_norm(struct locus_loading *loading, int index,
@@ -288,6 +321,16 @@ static enum locus_status load_head_norm(struct locus_loading *loading, int index
     return status ? status : locus_load_floats(loading, tensor, &norm->weights.weight);
 }
 
+/* gpt-oss: what a head's softmax has beside its keys. */
+static enum locus_status load_sinks(struct locus_loading *loading, int index)
+{
+    static const char row[] = "attn_sinks";
+    char name[80];
+    full_name(name, index, row, ".weight");
+    return locus_load_vector(loading, name, loading->model->config.n_head,
+                             family_needs(loading, row), &loading->model->layers[index].sinks);
+}
+
 enum locus_status locus_load_layer(struct locus_loading *loading, int index)
 {
     static const struct linear_row gate_and_up = {
@@ -295,22 +338,17 @@ enum locus_status locus_load_layer(struct locus_loading *loading, int index)
     const struct locus_config *config = &loading->model->config;
     struct locus_layer *layer = &loading->model->layers[index];
     enum locus_status status = LOCUS_OK;
-    char prefix[80];
     if (is_gate_and_up(loading, index)) status = load_linear(loading, index, &gate_and_up);
     layer->mlp.n_ff = config->n_ff;
     layer->shared.n_ff = config->n_ff_shared;
     if (!status) status = load_experts(loading, index);
     for (int i = 0; i < N_LINEARS && !status; i++)
         status = load_linear(loading, index, &linears[i]);
-    for (int i = 0; i < N_NORMS && !status; i++) {
-        full_name(prefix, index, norms[i].name, "");
-        status = locus_load_norm(loading, prefix, config->n_embd,
-                                 norms[i].needed(config) || family_needs(loading, norms[i].name),
-                                 member(layer, norms[i].offset));
-    }
+    for (int i = 0; i < N_NORMS && !status; i++)
+        status = load_norm(loading, index, &norms[i]);
     for (int i = 0; i < N_HEAD_NORMS && !status; i++)
         status = load_head_norm(loading, index, &head_norms[i]);
-    return status;
+    return status ? status : load_sinks(loading, index);
 }
 
 static void free_experts(struct locus_layer *layer, int n_expert)
@@ -324,6 +362,7 @@ static void free_experts(struct locus_layer *layer, int n_expert)
 void locus_layer_free(struct locus_layer *layer, int n_expert)
 {
     free_experts(layer, n_expert);
+    locus_aligned_free(layer->sinks);
     for (int i = 0; i < N_LINEARS; i++)
         for (int part = 0; part < MAX_PARTS && linears[i].parts[part].rows != NONE; part++) {
             struct locus_linear *linear = member(layer, linears[i].parts[part].offset);

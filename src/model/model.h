@@ -42,8 +42,16 @@ struct locus_config {
     int n_dense;                  /* layers before the first that has experts */
     bool normed_experts;          /* the shares of a token's experts add up to 1 */
     struct locus_layer_config *layers; /* [n_layer], the configuration's own */
-    char position[256];                /* SPEC of the scheme it was trained with */
+    char position[1024];               /* SPEC of the scheme it was trained with */
 };
+
+/* A norm of a layer by another name than the usual one, where the file has a tensor of that name.
+ */
+struct locus_renamed {
+    const char *name, *in_file;
+};
+
+enum { LOCUS_MAX_RENAMED = 3 };
 
 /* A family of checkpoints: what its metadata leaves unsaid. Keys are "<name>.<key>". */
 struct locus_architecture {
@@ -60,7 +68,18 @@ struct locus_architecture {
     bool divides_logits;       /* logit_scale divides */
     int window;                /* of local layers, where the file doesn't say it; 0: none */
     int window_every;          /* of so many layers the last sees all, where no pattern is given */
-    int wide_scores_layers; /* a model of so many layers scales scores by sqrt(n_head / n_embd) */
+    int wide_scores_layers;  /* a model of so many layers scales scores by sqrt(n_head / n_embd) */
+    const char *needed_keys; /* that other families may leave out, or NULL */
+    const char *layout;      /* what tensor_data_layout has to say, or NULL: the usual ones */
+    struct locus_renamed renamed[LOCUS_MAX_RENAMED];
+    bool bare_norms; /* norms have no weights, and none are multiplied by */
+    /* Positions of layers that differ: */
+    int unrotated_every;   /* of so many layers the last has none */
+    bool unrotated_global; /* beside local layers the others have none */
+    double local_base; /* of local layers' rotation, where the file doesn't say it; 0: as others' */
+    bool unscaled_local; /* whose rotation isn't scaled */
+    int alibi_layers;    /* a model of so many layers has ALiBi, its greatest slope 2^-max_bias */
+    bool whole_ramp;     /* YaRN's ramp ends between dimensions, not at whole ones */
 };
 
 struct locus_keys;
@@ -112,6 +131,7 @@ struct locus_layer {
     struct locus_norm_weights attn_norm, ffn_norm;           /* of each half's input, or of sums */
     struct locus_norm_weights attn_post_norm, ffn_post_norm; /* of each half's output */
     struct locus_head_norm q_norm, k_norm;
+    float *sinks; /* [n_head]: a score that each softmax has beside its keys', or NULL */
     struct locus_linear q, k, v; /* [n_head * head_dim, n_embd], [n_head_kv * head_dim, n_embd] */
     struct locus_linear output;  /* [n_embd, n_head * head_dim] */
     struct locus_mlp mlp;        /* of a layer without experts */

@@ -129,12 +129,23 @@ enum locus_status locus_load_vector(struct locus_loading *loading, const char *n
     return status || !tensor ? status : locus_load_floats(loading, tensor, values);
 }
 
+static enum locus_status make_ones(const struct locus_loading *loading, int n, float **values)
+{
+    *values = locus_aligned_zalloc((size_t)n, sizeof **values);
+    if (!*values) return locus_fail_memory(loading->error, (size_t)n * sizeof **values);
+    for (int i = 0; i < n; i++)
+        (*values)[i] = 1;
+    return LOCUS_OK;
+}
+
 enum locus_status locus_load_norm(struct locus_loading *loading, const char *prefix, int n,
                                   bool needed, struct locus_norm_weights *norm)
 {
     char name[80];
     snprintf(name, sizeof name, "%s.weight", prefix);
-    enum locus_status status = locus_load_vector(loading, name, n, needed, &norm->weight);
+    const bool bare = needed && loading->model->architecture->bare_norms;
+    enum locus_status status = locus_load_vector(loading, name, n, needed && !bare, &norm->weight);
+    if (!status && bare && !norm->weight) return make_ones(loading, n, &norm->weight);
     if (status || !norm->weight) return status;
     snprintf(name, sizeof name, "%s.bias", prefix);
     return locus_load_vector(loading, name, n, false, &norm->bias);
@@ -161,8 +172,12 @@ static enum locus_status load_biases(struct locus_loading *loading, const char *
                                      const struct locus_rows *parts, int n_parts)
 {
     float *bias = NULL;
-    enum locus_status status = locus_load_vector(loading, name, n_rows, false, &bias);
-    if (status || !bias) return status;
+    const struct locus_tensor *tensor = locus_loading_find(loading, name);
+    if (!tensor) return LOCUS_OK;
+    const bool by_part = tensor->n_dims > 1; /* experts': one's after another's */
+    enum locus_status status = locus_load_claim(loading, name, by_part ? n_parts : 0,
+                                                by_part ? parts[0].n : n_rows, true, &tensor);
+    if (status || (status = locus_load_floats(loading, tensor, &bias))) return status;
     for (int part = 0, first = 0; part < n_parts && !status; first += parts[part++].n) {
         const size_t n = (size_t)parts[part].n;
         float *own = locus_aligned_zalloc(n, sizeof *own);

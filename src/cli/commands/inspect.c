@@ -219,7 +219,8 @@ static void describe_decoder(const struct inspection *inspection, struct locus_b
                                               [LOCUS_GELU_ERF] = "GELU (erf)",
                                               [LOCUS_RELU] = "ReLU",
                                               [LOCUS_SILU] = "SiLU",
-                                              [LOCUS_RELU_SQUARED] = "squared ReLU"};
+                                              [LOCUS_RELU_SQUARED] = "squared ReLU",
+                                              [LOCUS_CLIPPED_SWISH] = "clipped swish"};
     const locus_model_info *info = &inspection->info;
     const struct locus_config *config = &inspection->model->config;
     locus_buffer_printf(out, "layers           %d of width %d, %s%s%s\n", info->n_layer,
@@ -314,7 +315,8 @@ static void add_sizes(struct locus_json *json, const struct inspection *inspecti
                                               [LOCUS_GELU_ERF] = "gelu_erf",
                                               [LOCUS_RELU] = "relu",
                                               [LOCUS_SILU] = "silu",
-                                              [LOCUS_RELU_SQUARED] = "relu_squared"};
+                                              [LOCUS_RELU_SQUARED] = "relu_squared",
+                                              [LOCUS_CLIPPED_SWISH] = "clipped_swish"};
     const locus_model_info *info = &inspection->info;
     const struct locus_config *config = &inspection->model->config;
     const struct {
