@@ -3,8 +3,10 @@ with the keys and tensor names of llama.cpp's converter. See golden_models.py.""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import transformers as hf
 from torch import nn
@@ -25,6 +27,8 @@ from golden_models import (
     ROPE_BASE,
     Case,
     Names,
+    Transform,
+    Unrotated,
     adjacent_pairs,
     plus_one,
 )
@@ -58,6 +62,7 @@ COMMON = {
 ROPE = {"rope_type": "default", "rope_theta": ROPE_BASE}
 TIED_WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}
 LAYERS = "model.layers.{}."
+PERMUTED = {"attn_q": adjacent_pairs(N_HEAD), "attn_k": adjacent_pairs(N_HEAD_KV)}
 
 
 def qwen2_biases() -> Case:
@@ -100,28 +105,6 @@ def gemma_scaled() -> Case:
     return Case(hf.GemmaForCausalLM(config), names, "gemma", metadata)
 
 
-def gemma2_capped() -> Case:
-    """Gemma 2: norms before and after each half, soft caps, a window in every second layer."""
-    config = hf.Gemma2Config(
-        **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=ROPE, query_pre_attn_scalar=8,
-        sliding_window=5, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
-        hidden_activation="gelu_pytorch_tanh",
-    )  # fmt: skip
-    parts = LLAMA_PARTS | {
-        "post_attention_norm": "post_attention_layernorm",
-        "ffn_norm": "pre_feedforward_layernorm",
-        "post_ffw_norm": "post_feedforward_layernorm",
-    }
-    normed = ("attn_norm", "ffn_norm", "post_attention_norm", "post_ffw_norm", "output_norm")
-    names = Names(TIED_WHOLE, LAYERS, parts, dict.fromkeys(normed, plus_one))
-    metadata = family_metadata(
-        "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, attention__key_length=8,
-        attention__value_length=8, rope__freq_base=ROPE_BASE, attention__sliding_window=5,
-        attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
-    )  # fmt: skip
-    return Case(hf.Gemma2ForCausalLM(config), names, "gemma2", metadata)
-
-
 def olmo2_output_norms() -> Case:
     """OLMo 2: only what a half adds is normed, and q and k over all heads at once."""
     config = hf.Olmo2Config(
@@ -160,12 +143,11 @@ def granite_scales() -> Case:
         attention_multiplier=0.25, residual_multiplier=0.5, logits_scaling=4.0,
         tie_word_embeddings=False,
     )  # fmt: skip
-    permuted = {"attn_q": adjacent_pairs(N_HEAD), "attn_k": adjacent_pairs(N_HEAD_KV)}
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
         embedding_scale=3.0, attention__scale=0.25, residual_scale=0.5, logit_scale=4.0,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, LLAMA_PARTS, permuted)
+    names = Names(LLAMA_WHOLE, LAYERS, LLAMA_PARTS, PERMUTED)
     return Case(hf.GraniteForCausalLM(config), names, "granite", metadata)
 
 
@@ -189,25 +171,29 @@ def phi2_parallel() -> Case:
     return Case(hf.PhiForCausalLM(config), Names(whole, LAYERS, parts), "phi2", metadata)
 
 
+PHI3_PARTS = {
+    "attn_norm": "input_layernorm",
+    "attn_qkv": "self_attn.qkv_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_up": "mlp.gate_up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+
+
 def phi3_fused() -> Case:
     """Phi-3: q, k and v in one matrix, gate and up in another, a window in every layer."""
     config = hf.Phi3Config(
         **COMMON, rms_norm_eps=1e-5, rope_parameters=ROPE, sliding_window=6,
         tie_word_embeddings=False, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
-    parts = {
-        "attn_norm": "input_layernorm",
-        "attn_qkv": "self_attn.qkv_proj",
-        "attn_output": "self_attn.o_proj",
-        "ffn_norm": "post_attention_layernorm",
-        "ffn_up": "mlp.gate_up_proj",
-        "ffn_down": "mlp.down_proj",
-    }
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__dimension_count=8,
         rope__freq_base=ROPE_BASE, attention__sliding_window=6,
     )  # fmt: skip
-    return Case(hf.Phi3ForCausalLM(config), Names(LLAMA_WHOLE, LAYERS, parts), "phi3", metadata)
+    return Case(
+        hf.Phi3ForCausalLM(config), Names(LLAMA_WHOLE, LAYERS, PHI3_PARTS), "phi3", metadata
+    )
 
 
 def starcoder2_window() -> Case:
@@ -316,74 +302,214 @@ def mpt_qk_norms() -> Case:
     return Case(model, Names(whole, "transformer.blocks.{}.", parts), "mpt", metadata)
 
 
-ATTENTION_PARTS = {part: LLAMA_PARTS[part] for part in list(LLAMA_PARTS)[:6]}
-SPARSE_PARTS = ATTENTION_PARTS | {"ffn_gate_inp": "mlp.gate"}
-N_EXPERT = 4
-
-
-def mixtral_experts() -> Case:
-    """Mixtral as architecture llama: 2 of 4 experts a token, whose shares add up to 1."""
-    config = hf.MixtralConfig(
-        **COMMON | {"intermediate_size": 40}, rms_norm_eps=1e-5, rope_parameters=ROPE,
-        num_local_experts=N_EXPERT,
-        num_experts_per_tok=2, sliding_window=None, tie_word_embeddings=False,
-        experts_implementation="eager",
-    )  # fmt: skip
-    permuted = {"attn_q": adjacent_pairs(N_HEAD), "attn_k": adjacent_pairs(N_HEAD_KV)}
-    metadata = family_metadata(
-        "layer_norm_rms", feed_forward_length=40, attention__head_count_kv=N_HEAD_KV,
-        rope__freq_base=ROPE_BASE, expert_count=N_EXPERT, expert_used_count=2,
-    )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, SPARSE_PARTS, permuted, experts="mlp.experts")
-    return Case(hf.MixtralForCausalLM(config), names, "llama", metadata)
-
-
-def qwen2_experts() -> Case:
-    """Qwen2-MoE: experts whose shares don't add up to 1, and one that all tokens take in part."""
-    config = hf.Qwen2MoeConfig(
-        **COMMON, rms_norm_eps=1e-5, rope_parameters=ROPE, num_experts=N_EXPERT,
-        num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=40,
-        norm_topk_prob=False, tie_word_embeddings=False, experts_implementation="eager",
-    )  # fmt: skip
-    parts = SPARSE_PARTS | {
-        "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
-        "ffn_up_shexp": "mlp.shared_expert.up_proj",
-        "ffn_down_shexp": "mlp.shared_expert.down_proj",
-        "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+def phi3_longrope() -> Case:
+    """Phi-3 of long context: factors of its own for texts up to the first length, and beyond."""
+    rng = np.random.default_rng(3)
+    factors = {
+        name: (1 + rng.random(N_EMBD // N_HEAD // 2)).astype(np.float32) * scale
+        for name, scale in (("short", 1.0), ("long", 2.0))
     }
-    metadata = family_metadata(
-        "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
-        expert_count=N_EXPERT, expert_used_count=2, expert_feed_forward_length=32,
-        expert_shared_feed_forward_length=40,
+    config = hf.Phi3Config(
+        **COMMON | {"intermediate_size": 32}, rms_norm_eps=1e-5, tie_word_embeddings=False,
+        original_max_position_embeddings=32, bos_token_id=1, eos_token_id=2,
+        rope_parameters=ROPE | {
+            "rope_type": "longrope", "original_max_position_embeddings": 32,
+            **{f"{name}_factor": values.tolist() for name, values in factors.items()},
+        },
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts, experts="mlp.experts")
-    return Case(hf.Qwen2MoeForCausalLM(config), names, "qwen2moe", metadata)
+    metadata = family_metadata(
+        "layer_norm_rms", feed_forward_length=32, attention__head_count_kv=N_HEAD_KV,
+        rope__dimension_count=8, rope__freq_base=ROPE_BASE, attention__sliding_window=0,
+        rope__scaling__original_context_length=32, rope__scaling__type="longrope",
+        rope__scaling__attn_factor=math.sqrt(1 + math.log(N_CONTEXT / 32) / math.log(32)),
+    )  # fmt: skip
+    added = {f"rope_factors_{name}.weight": values for name, values in factors.items()}
+    # transformers takes the long factors for all of a text that is longer than the first length.
+    return Case(
+        hf.Phi3ForCausalLM(config), Names(LLAMA_WHOLE, LAYERS, PHI3_PARTS), "phi3", metadata,
+        position="rope:length=44", added=added,
+    )  # fmt: skip
 
 
-def qwen3_experts() -> Case:
-    """Qwen3-MoE: q and k normed a head, a dense layer first, then 3 of 4 experts a token, whose
-    shares add up to 1."""
-    config = hf.Qwen3MoeConfig(
-        **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=ROPE, num_experts=N_EXPERT,
-        num_experts_per_tok=3, moe_intermediate_size=40, norm_topk_prob=True, mlp_only_layers=[0],
-        tie_word_embeddings=False, experts_implementation="eager",
+def olmo_bare() -> Case:
+    """OLMo: LayerNorms without weights, q, k and v clipped; q and k permuted as Llama's."""
+    config = hf.OlmoConfig(
+        **COMMON, rope_parameters=ROPE, clip_qkv=1.0, tie_word_embeddings=False, eos_token_id=2
+    )
+    parts = {part: name for part, name in LLAMA_PARTS.items() if "norm" not in part}
+    whole = {part: name for part, name in LLAMA_WHOLE.items() if "norm" not in part}
+    metadata = family_metadata(
+        "layer_norm", attention__head_count_kv=N_HEAD_KV, attention__clamp_kqv=1.0,
+        rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    parts = LLAMA_PARTS | SPARSE_PARTS
-    parts |= {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
+    return Case(hf.OlmoForCausalLM(config), Names(whole, LAYERS, parts, PERMUTED), "olmo", metadata)
+
+
+FALCON_WHOLE = {"token_embd": "transformer.word_embeddings", "output_norm": "transformer.ln_f"}
+FALCON_PARTS = {
+    "attn_qkv": "self_attention.query_key_value",
+    "attn_output": "self_attention.dense",
+    "ffn_up": "mlp.dense_h_to_4h",
+    "ffn_down": "mlp.dense_4h_to_h",
+}
+
+
+def split_groups(n_head: int, n_head_kv: int) -> Transform:
+    """Rows of groups, each some queries, a key and a value, to [q | k | v]."""
+
+    def apply(values: np.ndarray) -> np.ndarray:
+        parts = values.reshape(n_head_kv, n_head // n_head_kv + 2, -1, *values.shape[1:])
+        parts = [parts[:, :-2], parts[:, -2], parts[:, -1]]
+        return np.concatenate([part.reshape(-1, *values.shape[1:]) for part in parts])
+
+    return apply
+
+
+def falcon(n_head_kv: int, norms: dict[str, str], **more: bool) -> Case:
+    config = hf.FalconConfig(
+        vocab_size=N_VOCAB, hidden_size=N_EMBD, num_hidden_layers=N_LAYER,
+        num_attention_heads=N_HEAD, num_kv_heads=n_head_kv, bos_token_id=1, eos_token_id=2,
+        rope_parameters=ROPE, attn_implementation="eager", **more,
+    )  # fmt: skip
+    qkv = {"attn_qkv": split_groups(N_HEAD, n_head_kv)}
+    names = Names(FALCON_WHOLE, "transformer.h.{}.", norms | FALCON_PARTS, qkv)
+    metadata = family_metadata(
+        "layer_norm", feed_forward_length=4 * N_EMBD, attention__head_count_kv=n_head_kv,
+        tensor_data_layout="jploski", rope__freq_base=ROPE_BASE,
+    )  # fmt: skip
+    return Case(hf.FalconForCausalLM(config), names, "falcon", metadata)
+
+
+def falcon_one_key() -> Case:
+    """Falcon 7B: both halves at once under one norm, one key and value for all heads."""
+    return falcon(1, {"attn_norm": "input_layernorm"}, multi_query=True, parallel_attn=True)
+
+
+def falcon_two_norms() -> Case:
+    """Falcon 40B: grouped keys and values, a norm for each half."""
+    norms = {"attn_norm_2": "ln_attn", "attn_norm": "ln_mlp"}
+    return falcon(N_HEAD_KV, norms, new_decoder_architecture=True)
+
+
+GLM_PARTS = {part: LLAMA_PARTS[part] for part in list(LLAMA_PARTS)[:6]} | {
+    "ffn_up": "mlp.gate_up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+GLM_ROPE = ROPE | {"partial_rotary_factor": 0.5}
+
+
+def glm_metadata() -> dict[str, Value]:
+    return family_metadata(
+        "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__dimension_count=4,
+        rope__freq_base=ROPE_BASE,
+    )  # fmt: skip
+
+
+def glm_half_rotated() -> Case:
+    """GLM as architecture chatglm: adjacent pairs of half of each head, gate and up fused."""
+    config = hf.GlmConfig(
+        **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=GLM_ROPE, attention_bias=True,
+        tie_word_embeddings=False, eos_token_id=2,
+    )  # fmt: skip
+    names = Names(LLAMA_WHOLE, LAYERS, GLM_PARTS)
+    return Case(hf.GlmForCausalLM(config), names, "chatglm", glm_metadata())
+
+
+def glm4_output_norms() -> Case:
+    """GLM-4: the same, and what each half adds is normed, too."""
+    config = hf.Glm4Config(
+        **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=GLM_ROPE, attention_bias=True,
+        tie_word_embeddings=False, eos_token_id=2,
+    )  # fmt: skip
+    parts = GLM_PARTS | {
+        "post_attention_norm": "post_self_attn_layernorm",
+        "post_ffw_norm": "post_mlp_layernorm",
+    }
+    names = Names(LLAMA_WHOLE, LAYERS, parts)
+    return Case(hf.Glm4ForCausalLM(config), names, "glm4", glm_metadata())
+
+
+def minicpm_scales() -> Case:
+    """MiniCPM, whose scales are Granite's by other names (transformers' class is of that)."""
+    config = hf.GraniteConfig(
+        **COMMON, rms_norm_eps=1e-5, rope_parameters=ROPE, embedding_multiplier=12.0,
+        attention_multiplier=8**-0.5, residual_multiplier=0.5, logits_scaling=4.0,
+        tie_word_embeddings=False,
+    )  # fmt: skip
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
-        attention__key_length=8, attention__value_length=8, expert_count=N_EXPERT,
-        expert_used_count=3, expert_feed_forward_length=40, leading_dense_block_count=1,
+        embedding_scale=12.0, residual_scale=0.5, logit_scale=4.0,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts, experts="mlp.experts")
-    return Case(hf.Qwen3MoeForCausalLM(config), names, "qwen3moe", metadata)
+    names = Names(LLAMA_WHOLE, LAYERS, LLAMA_PARTS, PERMUTED)
+    return Case(hf.GraniteForCausalLM(config), names, "minicpm", metadata)
+
+
+def baichuan_alibi() -> Case:
+    """Baichuan 13B, which its 40 layers tell: a Llama with ALiBi, which transformers' class gets as
+    a mask."""
+    n_layer, n_embd, n_head = 40, 8, 2
+    config = hf.LlamaConfig(
+        **COMMON | {
+            "num_hidden_layers": n_layer, "hidden_size": n_embd, "intermediate_size": n_embd,
+            "num_attention_heads": n_head, "num_key_value_heads": n_head,
+        },
+        rms_norm_eps=1e-5, tie_word_embeddings=False,
+    )  # fmt: skip
+    model = hf.LlamaForCausalLM(config)
+    model.model.rotary_emb = Unrotated(n_embd // n_head)
+
+    def forward(tokens: torch.Tensor) -> torch.Tensor:
+        n = tokens.shape[1]
+        distance = torch.arange(n)[:, None] - torch.arange(n)
+        slopes = 2.0 ** (-8 / n_head * torch.arange(1, n_head + 1))
+        mask = -slopes[:, None, None] * distance
+        mask = mask.masked_fill(distance < 0, -torch.inf)[None]
+        return model(input_ids=tokens, attention_mask=mask).logits
+
+    metadata = family_metadata(
+        "layer_norm_rms", block_count=n_layer, embedding_length=n_embd,
+        feed_forward_length=n_embd, attention__head_count=n_head, attention__head_count_kv=n_head,
+        rope__dimension_count=n_embd // n_head, tensor_data_layout="Meta AI original pth",
+    )  # fmt: skip
+    names = Names(LLAMA_WHOLE, LAYERS, LLAMA_PARTS)
+    return Case(model, names, "baichuan", metadata, forward)
+
+
+def seed_biases() -> Case:
+    """Seed-OSS: wide heads, biases of q, k and v, the MLP's norm by another name."""
+    config = hf.SeedOssConfig(
+        **COMMON, head_dim=16, rms_norm_eps=1e-5, rope_parameters=ROPE, tie_word_embeddings=False,
+        attention_bias=True, attention_out_bias=False,
+    )  # fmt: skip
+    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_norm"}
+    parts |= {"post_attention_norm": "post_attention_layernorm"}
+    metadata = family_metadata(
+        "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, attention__key_length=16,
+        attention__value_length=16, rope__freq_base=ROPE_BASE,
+    )  # fmt: skip
+    names = Names(LLAMA_WHOLE, LAYERS, parts)
+    return Case(hf.SeedOssForCausalLM(config), names, "seed_oss", metadata)
+
+
+def arcee_squares() -> Case:
+    """Arcee: a Llama whose MLP is not gated: squared ReLU."""
+    config = hf.ArceeConfig(
+        **COMMON, rms_norm_eps=1e-5, rope_parameters=ROPE, tie_word_embeddings=False,
+        bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_gate"}
+    metadata = family_metadata(
+        "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__dimension_count=8,
+        rope__freq_base=ROPE_BASE,
+    )  # fmt: skip
+    names = Names(LLAMA_WHOLE, LAYERS, parts, PERMUTED)
+    return Case(hf.ArceeForCausalLM(config), names, "arcee", metadata)
 
 
 FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "qwen2-biases": qwen2_biases,
     "qwen3-head-norms": qwen3_head_norms,
     "gemma-scaled": gemma_scaled,
-    "gemma2-capped": gemma2_capped,
     "olmo2-output-norms": olmo2_output_norms,
     "cohere-parallel": cohere_parallel,
     "granite-scales": granite_scales,
@@ -394,7 +520,14 @@ FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "stablelm-head-norms": stablelm_head_norms,
     "nemotron-squares": nemotron_squares,
     "mpt-qk-norms": mpt_qk_norms,
-    "mixtral-experts": mixtral_experts,
-    "qwen2-experts": qwen2_experts,
-    "qwen3-experts": qwen3_experts,
+    "phi3-longrope": phi3_longrope,
+    "olmo-bare": olmo_bare,
+    "falcon-one-key": falcon_one_key,
+    "falcon-two-norms": falcon_two_norms,
+    "glm-half-rotated": glm_half_rotated,
+    "glm4-output-norms": glm4_output_norms,
+    "minicpm-scales": minicpm_scales,
+    "baichuan-alibi": baichuan_alibi,
+    "seed-biases": seed_biases,
+    "arcee-squares": arcee_squares,
 }

@@ -35,6 +35,10 @@ class Names:
     transforms: Mapping[str, Transform] = field(default_factory=dict)
     stacked: Mapping[str, str] = field(default_factory=dict)
     experts: str = ""  # in the layer: the experts' gate_up_proj [n, 2 n_ff, n_embd] and down_proj
+    # By the parameter's full name in the layer: the tensors that it becomes, by theirs.
+    splits: Mapping[str, Callable[[np.ndarray], Mapping[str, np.ndarray]]] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class Case:
     metadata: dict[str, Value]
     # The model's forward pass, tokens [1, n] to logits [1, n, n_vocab], where it isn't just that.
     forward: Callable[[torch.Tensor], torch.Tensor] | None = None
+    # The SPEC that its logits are of; None: the checkpoint's own.
+    position: str | None = None
+    # Tensors beside the model's parameters.
+    added: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def logits(self, tokens: torch.Tensor) -> torch.Tensor:
         return self.forward(tokens) if self.forward else self.model(input_ids=tokens).logits
@@ -66,7 +74,7 @@ class Case:
 
         for ours, theirs in self.names.whole.items():
             add(ours, ours, theirs)
-        for i in range(N_LAYER):
+        for i in range(int(self.metadata[".block_count"])):
             for part, theirs in self.names.parts.items():
                 add(part, f"blk.{i}.{part}", self.names.layer.format(i) + theirs)
             for part, theirs in self.names.stacked.items():
@@ -81,6 +89,12 @@ class Case:
                 parts = {"gate": gate, "up": up, "down": state.pop(f"{name}.down_proj")}
                 for part, values in parts.items():
                     out.append(Tensor.of(f"blk.{i}.ffn_{part}_exps.weight", values))
+            for theirs, split in self.names.splits.items():
+                name = self.names.layer.format(i) + theirs
+                if name in state:
+                    for ours, values in split(state.pop(name)).items():
+                        out.append(Tensor.of(f"blk.{i}.{ours}", np.ascontiguousarray(values)))
+        out += [Tensor.of(name, values) for name, values in self.added.items()]
         if state:
             raise ValueError(f"parameters without a place in the checkpoint: {', '.join(state)}")
         return out
@@ -327,8 +341,12 @@ def llama_adjacent() -> Case:
 class Unrotated(nn.Module):
     """Rotary tables that turn nothing."""
 
+    def __init__(self, head_dim: int = N_EMBD // N_HEAD) -> None:
+        super().__init__()
+        self.head_dim = head_dim
+
     def forward(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        shape = (*position_ids.shape, N_EMBD // N_HEAD)
+        shape = (*position_ids.shape, self.head_dim)
         return torch.ones(shape, dtype=x.dtype), torch.zeros(shape, dtype=x.dtype)
 
 

@@ -262,6 +262,13 @@ static const struct family {
     {"gptneox", "neox-parallel.gguf", "rope:pairs=half,dim=4,base=10000", gptneox, 32, 4, 96},
 };
 
+/* Those whose files are a Llama's but for the names of their keys. */
+static const struct family llamas[] = {
+    {"internlm2", "llama-adjacent.gguf", "rope:pairs=adjacent,dim=8,base=5000", NULL, 0, 0, 0},
+    {"baichuan", "llama-adjacent.gguf", "rope:pairs=adjacent,dim=8,base=5000", NULL, 0, 0, 0},
+    {"exaone", "qwen2-biases.gguf", "rope:pairs=half,dim=8,base=5000", NULL, 0, 0, 0},
+};
+
 enum { N_TOKENS = 20, N_VOCAB = 80 };
 
 static void set_count(struct variant *variant, const char *family, const char *key, int value)
@@ -320,6 +327,42 @@ START_TEST(family_gives_the_bits_of_what_it_stands_for)
 }
 END_TEST
 
+/* A file of family `from`, as one of `to`. */
+static struct variant *begin_other(const char *golden, const char *to, int n_head_kv)
+{
+    struct variant *variant = variant_begin(testing_golden(golden));
+    static const struct {
+        const char *key;
+        int value;
+    } counts[] = {{"context_length", 64},
+                  {"embedding_length", 32},
+                  {"block_count", 2},
+                  {"feed_forward_length", 96},
+                  {"attention.head_count", 4}};
+    char key[64];
+    variant_drop(variant, "general.architecture");
+    variant_drop_keys(variant, strncmp(golden, "qwen2", 5) ? "llama." : "qwen2.");
+    set_text(variant, "general.architecture", to);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        set_count(variant, to, counts[i].key, counts[i].value);
+    set_count(variant, to, "attention.head_count_kv", n_head_kv);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", to);
+    set_number(variant, key, 1e-5);
+    snprintf(key, sizeof key, "%s.rope.freq_base", to);
+    set_number(variant, key, 5000);
+    return variant;
+}
+
+START_TEST(a_llama_by_another_name_has_its_bits)
+{
+    const struct family *family = &llamas[_i];
+    static float llama[N_TOKENS * N_VOCAB], as_family[N_TOKENS * N_VOCAB];
+    run(testing_golden(family->golden), family->position, llama);
+    run(variant_finish(begin_other(family->golden, family->name, 2)), family->position, as_family);
+    ck_assert_msg(memcmp(llama, as_family, sizeof llama) == 0, "%s: the bits differ", family->name);
+}
+END_TEST
+
 /* Keys that any family may have, by the generic one's names for them. */
 START_TEST(scales_and_windows_of_any_family_are_honoured)
 {
@@ -355,6 +398,68 @@ START_TEST(a_familys_own_window_is_known)
 }
 END_TEST
 
+static const struct layered {
+    const char *golden, *dropped, *position;
+} layered[] = {
+    {"gemma3-local-bases", "gemma3.rope.freq_base_swa",
+     "rope:pairs=half,dim=8,base=5000,scaling=linear,factor=4; layers 0::6,1,2,3,4 "
+     "rope:base=10000,scaling=none,factor=1"},
+    {"gemma3-local-bases", "gemma3.attention.sliding_window",
+     "rope:pairs=half,dim=8,base=5000,scaling=linear,factor=4"},
+    {"smollm3-unrotated", NULL, "rope:pairs=adjacent,dim=8,base=5000; layers 3 none"},
+    {"cohere2-local", NULL, "rope:pairs=adjacent,dim=8,base=5000; layers 3 none"},
+    {"exaone4-local", "exaone4.attention.sliding_window_pattern",
+     "rope:pairs=half,dim=8,base=5000; layers 3 none"},
+    {"olmo3-local", NULL,
+     "rope:pairs=half,dim=8,base=5000,scaling=yarn,factor=4,trained=16,beta_fast=8,beta_slow=1; "
+     "layers 0:3 rope:base=5000,scaling=none,factor=1"},
+    {"gpt-oss-sinks", NULL,
+     "rope:pairs=half,dim=8,base=5000,scaling=yarn,factor=4,trained=16,beta_fast=8,beta_slow=1,"
+     "truncate=0"},
+    {"baichuan-alibi", NULL, "alibi:max_bias=8"},
+};
+
+START_TEST(layers_that_differ_are_told_by_the_family)
+{
+    const struct layered *which = &layered[_i];
+    char file[64];
+    snprintf(file, sizeof file, "%s.gguf", which->golden);
+    struct variant *variant = variant_begin(testing_golden(file));
+    if (which->dropped) variant_drop(variant, which->dropped);
+    locus_error error;
+    locus_model *model = locus_model_open(variant_finish(variant), &error);
+    ck_assert_msg(model != NULL, "%s", error.message);
+    ck_assert_str_eq(locus_model_info_get(model).position, which->position);
+    locus_model_free(model);
+}
+END_TEST
+
+static const struct needed {
+    const char *golden, *dropped, *says;
+} needed[] = {
+    {"minicpm-scales", "minicpm.logit_scale", "minicpm.logit_scale is missing"},
+    {"olmo-bare", "olmo.attention.layer_norm_epsilon",
+     "olmo.attention.layer_norm_epsilon is missing"},
+    {"gpt-oss-sinks", "blk.1.attn_sinks.weight", "tensor blk.1.attn_sinks.weight is missing"},
+    {"gpt-oss-sinks", "blk.0.post_attention_norm.weight",
+     "tensor blk.0.ffn_norm.weight is missing"},
+    {"glm4-output-norms", "blk.1.post_ffw_norm.weight", "tensor blk.1.post_ffw_norm.weight is"},
+};
+
+START_TEST(what_a_family_needs_is_named)
+{
+    const struct needed *which = &needed[_i];
+    char file[64];
+    snprintf(file, sizeof file, "%s.gguf", which->golden);
+    struct variant *variant = variant_begin(testing_golden(file));
+    variant_drop(variant, which->dropped);
+    locus_error error;
+    locus_model *model = locus_model_open(variant_finish(variant), &error);
+    ck_assert_ptr_null(model);
+    ck_assert_msg(strstr(error.message, which->says) != NULL, "%s", error.message);
+}
+END_TEST
+
 START_TEST(alibi_of_no_slope_is_a_table_or_no_positions)
 {
     static const float table[64 * 36];
@@ -383,6 +488,11 @@ int main(void)
                         sizeof refusals / sizeof *refusals);
     tcase_add_loop_test(tests, family_gives_the_bits_of_what_it_stands_for, 0,
                         sizeof families / sizeof *families);
+    tcase_add_loop_test(tests, a_llama_by_another_name_has_its_bits, 0,
+                        sizeof llamas / sizeof *llamas);
+    tcase_add_loop_test(tests, layers_that_differ_are_told_by_the_family, 0,
+                        sizeof layered / sizeof *layered);
+    tcase_add_loop_test(tests, what_a_family_needs_is_named, 0, sizeof needed / sizeof *needed);
     tcase_add_test(tests, scales_and_windows_of_any_family_are_honoured);
     tcase_add_test(tests, a_familys_own_window_is_known);
     tcase_add_test(tests, alibi_of_no_slope_is_a_table_or_no_positions);

@@ -1,5 +1,4 @@
 /* Families: one table row each. See model.h. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -107,6 +106,8 @@ static const struct locus_architecture table[] = {
         .epsilon_key = "attention.layer_norm_rms_epsilon",
         .position = "rope:pairs=half",
         .needed = "attn_q_norm attn_k_norm",
+        .window_every = 4,
+        .unscaled_local = true,
     },
     {
         .name = "command-r",
@@ -164,6 +165,161 @@ static const struct locus_architecture table[] = {
         .position = "rope:pairs=half",
     },
     {
+        /* The 1 that its norms add to their weights is in the file's. */
+        .name = "gemma3",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_GELU_TANH, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .needed = "attn_q_norm attn_k_norm post_attention_norm post_ffw_norm",
+        .root_embedding_scale = true,
+        .window_every = 6,
+        .wide_scores_layers = 62,
+        .local_base = 10000,
+        .unscaled_local = true,
+    },
+    {
+        .name = "smollm3",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+        .unrotated_every = 4,
+    },
+    {
+        .name = "olmo",
+        .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = "rope:pairs=adjacent",
+        .bare_norms = true,
+    },
+    {
+        .name = "olmoe",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .needed = "attn_q_norm attn_k_norm",
+    },
+    {
+        .name = "internlm2",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+    },
+    {
+        /* Where there are two norms, attention reads attn_norm_2's and the MLP attn_norm's. */
+        .name = "falcon",
+        .defaults = {.norm = LOCUS_LAYERNORM,
+                     .activation = LOCUS_GELU_ERF,
+                     .parallel_residual = true},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = "rope:pairs=half",
+        .layout = "jploski",
+        .renamed = {{"attn_norm", "attn_norm_2"},
+                    {"attn_norm", "attn_norm"},
+                    {"ffn_norm", "attn_norm"}},
+    },
+    {
+        .name = "cohere2",
+        .defaults = {.norm = LOCUS_LAYERNORM,
+                     .activation = LOCUS_SILU,
+                     .gated = true,
+                     .parallel_residual = true},
+        .epsilon_key = "attention.layer_norm_epsilon",
+        .position = "rope:pairs=adjacent",
+        .window_every = 4,
+        .unrotated_global = true,
+    },
+    {
+        /* The 13 B model has ALiBi, and nothing says it but its depth. */
+        .name = "baichuan",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+        .max_bias = 8,
+        .alibi_layers = 40,
+    },
+    {
+        .name = "minicpm",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+        .divides_logits = true,
+        .needed_keys = "embedding_scale residual_scale logit_scale",
+    },
+    {
+        .name = "chatglm",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+    },
+    {
+        .name = "glm4",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+        .needed = "post_attention_norm post_ffw_norm",
+    },
+    {
+        .name = "deepseek",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+    },
+    {
+        .name = "exaone",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+    },
+    {
+        .name = "exaone4",
+        .defaults = {.norm = LOCUS_RMSNORM,
+                     .norm_position = LOCUS_NORM_OUTPUT,
+                     .activation = LOCUS_SILU,
+                     .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .needed = "attn_q_norm attn_k_norm",
+        .window_every = 4,
+        .unrotated_global = true,
+    },
+    {
+        .name = "granitemoe",
+        .defaults = {.norm = LOCUS_RMSNORM,
+                     .activation = LOCUS_SILU,
+                     .gated = true,
+                     .normed_experts = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+        .divides_logits = true,
+    },
+    {
+        /* The MLP's norm has the name that other families have for the attention's output's. */
+        .name = "gpt-oss",
+        .defaults = {.norm = LOCUS_RMSNORM,
+                     .activation = LOCUS_CLIPPED_SWISH,
+                     .gated = true,
+                     .normed_experts = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .needed = "attn_sinks",
+        .renamed = {{"ffn_norm", "post_attention_norm"}},
+        .window_every = 2,
+        .whole_ramp = true,
+    },
+    {
+        .name = "seed_oss",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=half",
+        .renamed = {{"ffn_norm", "post_attention_norm"}},
+    },
+    {
+        .name = "arcee",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_RELU_SQUARED},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+    },
+    {
         .name = "locus",
         .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_GELU_TANH},
         .epsilon_key = "norm_epsilon",
@@ -184,16 +340,11 @@ const struct locus_architecture *locus_architecture_find(const struct locus_chec
         locus_fail(error, LOCUS_ERROR_FORMAT, "%s: general.architecture is missing", path);
         return NULL;
     }
-    char known[256] = "";
-    size_t length = 0;
-    for (int i = 0; i < N_ARCHITECTURES; i++) {
+    for (int i = 0; i < N_ARCHITECTURES; i++)
         if (locus_text_is(name, n_bytes, table[i].name)) return &table[i];
-        if (length < sizeof known)
-            length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
-                                       table[i].name);
-    }
     locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-               "%s: general.architecture is \"%.*s\", expected one of %s", path,
-               (int)(n_bytes < 40 ? n_bytes : 40), name, known);
+               "%s: general.architecture is \"%.*s\", expected one of the %d families that "
+               "'locus inspect --families' lists, such as llama",
+               path, (int)(n_bytes < 40 ? n_bytes : 40), name, N_ARCHITECTURES);
     return NULL;
 }

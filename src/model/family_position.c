@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -17,7 +18,10 @@
 struct derivation {
     struct locus_keys *keys;
     struct locus_config *config;
+    const struct locus_architecture *architecture;
     size_t length; /* bytes of config->position */
+    double base;   /* of the rotation */
+    bool scaled;
 };
 
 __attribute__((format(printf, 2, 3))) static void append(struct derivation *derivation,
@@ -30,7 +34,19 @@ __attribute__((format(printf, 2, 3))) static void append(struct derivation *deri
                              size - derivation->length, format, args);
     va_end(args);
     derivation->length += n > 0 ? (size_t)n : 0;
-    if (derivation->length >= size) derivation->length = size - 1;
+    if (derivation->length >= size) derivation->length = size - 1; /* found by check_length */
+}
+
+static enum locus_status check_length(const struct derivation *derivation)
+{
+    const size_t most = sizeof derivation->config->position - 2;
+    if (derivation->length <= most) return LOCUS_OK;
+    return locus_fail(
+        derivation->keys->error, LOCUS_ERROR_UNSUPPORTED,
+        "%s: %s.attention.sliding_window_pattern makes a SPEC of more than %zu bytes: "
+        "\"%.60s...\"",
+        locus_checkpoint_path(derivation->keys->checkpoint), derivation->keys->family, most,
+        derivation->config->position);
 }
 
 /* ---- rotary positions --------------------------------------------------------------------- */
@@ -107,6 +123,7 @@ static enum locus_status append_yarn(struct derivation *derivation, const struct
            scaling->original);
     if (scaling->beta_fast > 0) append(derivation, ",beta_fast=%.9g", scaling->beta_fast);
     if (scaling->beta_slow > 0) append(derivation, ",beta_slow=%.9g", scaling->beta_slow);
+    if (derivation->architecture->whole_ramp) append(derivation, ",truncate=0");
     if (scaling->yarn_attn > 0)
         whole = scaling->yarn_attn;
     else if (scaling->log_multiplier > 0)
@@ -166,6 +183,7 @@ static enum locus_status append_scaling(struct derivation *derivation)
             long_factors ? "longrope, for the tensor rope_factors_long.weight"
                          : "none, linear or yarn, or the tensor "
                            "rope_factors_long.weight");
+    derivation->scaled = type != NONE && (type != LINEAR || scaling.factor != 1);
     if (type == LONGROPE) return append_longrope(derivation, &scaling);
     if (type == YARN) return append_yarn(derivation, &scaling);
     if (type == LINEAR && scaling.factor != 1)
@@ -173,6 +191,82 @@ static enum locus_status append_scaling(struct derivation *derivation)
     if ((status = misplaced(derivation, "attn_factor", scaling.attn_factor, 1, types[type])))
         return status;
     return check_no_yarn(derivation, &scaling, types[type]);
+}
+
+/* ---- layers that differ ------------------------------------------------------------------- */
+
+/* The least period of marked[n] that is below n, or 0. */
+static int find_period(const bool *marked, int n)
+{
+    enum { LONGEST = 12 };
+    for (int period = 1; period < n && period <= LONGEST; period++) {
+        int i = 0;
+        while (i + period < n && marked[i] == marked[i + period])
+            i++;
+        if (i + period == n) return period;
+    }
+    return 0;
+}
+
+/* Appends the numbers of the layers that are marked: "0::6,1::6", or ranges "0:5,6:11". */
+static void append_layers(struct derivation *derivation, const bool *marked)
+{
+    const int n = derivation->config->n_layer, period = find_period(marked, n);
+    const char *comma = "";
+    for (int first = 0, end; first < (period ? period : n); first = end) {
+        end = first + 1;
+        if (!marked[first]) continue;
+        while (!period && end < n && marked[end])
+            end++;
+        if (period && first + period < n)
+            append(derivation, "%s%d::%d", comma, first, period);
+        else if (end > first + 1)
+            append(derivation, "%s%d:%d", comma, first, end);
+        else
+            append(derivation, "%s%d", comma, first);
+        comma = ",";
+    }
+}
+
+/* Layers without positions, and local ones of another rotation. */
+static enum locus_status append_differing(struct derivation *derivation)
+{
+    const struct locus_architecture *architecture = derivation->architecture;
+    const struct locus_config *config = derivation->config;
+    const int n = config->n_layer;
+    double local_base = architecture->local_base > 0 ? architecture->local_base : derivation->base;
+    enum locus_status status =
+        locus_keys_number(derivation->keys, "rope.freq_base_swa", 0, &local_base);
+    if (status) return status;
+    bool *local = calloc((size_t)n, sizeof *local),
+         *unrotated = calloc((size_t)n, sizeof *unrotated);
+    int n_local = 0, n_unrotated = 0;
+    if (!local || !unrotated) {
+        free(local);
+        free(unrotated);
+        return locus_fail_memory(derivation->keys->error, 2 * (size_t)n);
+    }
+    for (int i = 0; i < n; i++)
+        n_local += local[i] = config->layers[i].window > 0;
+    for (int i = 0; i < n; i++)
+        n_unrotated += unrotated[i] =
+            (architecture->unrotated_global && n_local > 0 && !local[i]) ||
+            (architecture->unrotated_every > 0 && (i + 1) % architecture->unrotated_every == 0);
+    const bool unscaled = architecture->unscaled_local && derivation->scaled;
+    if (n_unrotated > 0) {
+        append(derivation, "; layers ");
+        append_layers(derivation, unrotated);
+        append(derivation, " none");
+    }
+    if (n_local > 0 && (local_base != derivation->base || unscaled)) {
+        append(derivation, "; layers ");
+        append_layers(derivation, local);
+        append(derivation, " rope:base=%.17g%s", local_base,
+               unscaled ? ",scaling=none,factor=1" : "");
+    }
+    free(local);
+    free(unrotated);
+    return check_length(derivation);
 }
 
 static enum locus_status derive_rope(struct derivation *derivation)
@@ -184,7 +278,9 @@ static enum locus_status derive_rope(struct derivation *derivation)
     if (!status) status = locus_keys_number(derivation->keys, "rope.freq_base", 0, &base);
     if (status) return status;
     append(derivation, ",dim=%d,base=%.17g", dim, base);
-    return append_scaling(derivation);
+    derivation->base = base;
+    status = append_scaling(derivation);
+    return status ? status : append_differing(derivation);
 }
 
 /* ---- families ----------------------------------------------------------------------------- */
@@ -207,7 +303,11 @@ static enum locus_status derive_alibi(struct derivation *derivation, double max_
 enum locus_status locus_family_position(struct locus_keys *keys, struct locus_config *config,
                                         const struct locus_architecture *architecture)
 {
-    struct derivation derivation = {keys, config, 0};
+    struct derivation derivation = {.keys = keys, .config = config, .architecture = architecture};
+    if (architecture->alibi_layers == config->n_layer) {
+        locus_keys_has(keys, "rope.dimension_count"); /* that there is, and nothing turns by it */
+        return derive_alibi(&derivation, architecture->max_bias);
+    }
     if (!strcmp(architecture->position, "alibi"))
         return derive_alibi(&derivation, architecture->max_bias);
     append(&derivation, "%s", architecture->position);

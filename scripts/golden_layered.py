@@ -1,0 +1,160 @@
+"""Tiny random transformers models of families whose layers differ. See golden_models.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import transformers as hf
+
+from golden_families import COMMON, LAYERS, PERMUTED, ROPE, TIED_WHOLE, family_metadata
+from golden_models import (
+    LLAMA_PARTS,
+    LLAMA_WHOLE,
+    N_HEAD_KV,
+    ROPE_BASE,
+    Case,
+    Names,
+    plus_one,
+)
+
+GEMMA2_PARTS = LLAMA_PARTS | {
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+
+
+def gemma2_capped() -> Case:
+    """Gemma 2: norms before and after each half, soft caps, a window in every second layer."""
+    config = hf.Gemma2Config(
+        **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=ROPE, query_pre_attn_scalar=8,
+        sliding_window=5, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+        hidden_activation="gelu_pytorch_tanh",
+    )  # fmt: skip
+    normed = ("attn_norm", "ffn_norm", "post_attention_norm", "post_ffw_norm", "output_norm")
+    names = Names(TIED_WHOLE, LAYERS, GEMMA2_PARTS, dict.fromkeys(normed, plus_one))
+    metadata = family_metadata(
+        "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, attention__key_length=8,
+        attention__value_length=8, rope__freq_base=ROPE_BASE, attention__sliding_window=5,
+        attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+    )  # fmt: skip
+    return Case(hf.Gemma2ForCausalLM(config), names, "gemma2", metadata)
+
+
+SMALL = COMMON | {"intermediate_size": 32}
+WINDOW = 5
+THREE_LOCAL = [True, True, True, False]
+
+
+def gemma3_local_bases() -> Case:
+    """Gemma 3: five local layers, then a global one, whose rotation has another base and is scaled;
+    q and k normed a head."""
+    n_layer = 7
+    config = hf.Gemma3TextConfig(
+        **SMALL | {"num_hidden_layers": n_layer}, head_dim=8, rms_norm_eps=1e-5,
+        query_pre_attn_scalar=8, sliding_window=WINDOW, hidden_activation="gelu_pytorch_tanh",
+        rope_parameters={
+            "full_attention": ROPE | {"rope_type": "linear", "factor": 4.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+        },
+    )  # fmt: skip
+    parts = GEMMA2_PARTS | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
+    normed = [part for part in ("output_norm", *parts) if "norm" in part]
+    names = Names(TIED_WHOLE, LAYERS, parts, dict.fromkeys(normed, plus_one))
+    metadata = family_metadata(
+        "layer_norm_rms", block_count=n_layer, feed_forward_length=32,
+        attention__head_count_kv=N_HEAD_KV, attention__key_length=8, attention__value_length=8,
+        attention__sliding_window=WINDOW, rope__freq_base=ROPE_BASE, rope__freq_base_swa=100.0,
+        rope__scaling__type="linear", rope__scaling__factor=4.0,
+    )  # fmt: skip
+    return Case(hf.Gemma3ForCausalLM(config), names, "gemma3", metadata)
+
+
+def smollm3_unrotated() -> Case:
+    """SmolLM3: each fourth layer has no positions; q and k permuted as Llama's."""
+    config = hf.SmolLM3Config(
+        **SMALL | {"num_hidden_layers": 4}, rms_norm_eps=1e-5, rope_parameters=ROPE,
+        bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    metadata = family_metadata(
+        "layer_norm_rms", block_count=4, feed_forward_length=32, rope__dimension_count=8,
+        attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
+    )  # fmt: skip
+    names = Names(TIED_WHOLE, LAYERS, LLAMA_PARTS, PERMUTED)
+    return Case(hf.SmolLM3ForCausalLM(config), names, "smollm3", metadata)
+
+
+def cohere2_local() -> Case:
+    """Command R7B: three local layers, then a global one without positions."""
+    config = hf.Cohere2Config(
+        **SMALL | {"num_hidden_layers": 4}, layer_norm_eps=1e-5, rope_parameters=ROPE,
+        logit_scale=0.25, sliding_window=WINDOW, eos_token_id=2, bos_token_id=1,
+    )  # fmt: skip
+    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_norm"}
+    metadata = family_metadata(
+        "layer_norm", block_count=4, feed_forward_length=32, rope__dimension_count=8,
+        attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE, logit_scale=0.25,
+        attention__sliding_window=WINDOW, rope__scaling__type="none",
+    )  # fmt: skip
+    return Case(
+        hf.Cohere2ForCausalLM(config), Names(TIED_WHOLE, LAYERS, parts), "cohere2", metadata
+    )
+
+
+OUTPUT_NORMED_PARTS = {part: name for part, name in LLAMA_PARTS.items() if "norm" not in part} | {
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+
+
+def exaone4_local() -> Case:
+    """EXAONE 4: what a half adds is normed, q and k a head; global layers have no positions."""
+    config = hf.Exaone4Config(
+        **SMALL | {"num_hidden_layers": 4}, rms_norm_eps=1e-5, rope_parameters=ROPE,
+        sliding_window=WINDOW, sliding_window_pattern=4, tie_word_embeddings=False,
+        bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    metadata = family_metadata(
+        "layer_norm_rms", block_count=4, feed_forward_length=32,
+        attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
+        attention__sliding_window=WINDOW,
+        attention__sliding_window_pattern=THREE_LOCAL,
+    )  # fmt: skip
+    names = Names(LLAMA_WHOLE, LAYERS, OUTPUT_NORMED_PARTS)
+    return Case(hf.Exaone4ForCausalLM(config), names, "exaone4", metadata)
+
+
+def olmo3_local() -> Case:
+    """OLMo 3 as architecture olmo2: three local layers, then a global one whose rotation alone is
+    scaled (YaRN)."""
+    yarn = ROPE | {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
+        "beta_fast": 8.0, "beta_slow": 1.0,
+    }  # fmt: skip
+    config = hf.Olmo3Config(
+        **SMALL | {"num_hidden_layers": 4}, rms_norm_eps=1e-5, sliding_window=WINDOW,
+        rope_parameters={"full_attention": yarn, "sliding_attention": ROPE},
+        tie_word_embeddings=False, eos_token_id=2,
+    )  # fmt: skip
+    metadata = family_metadata(
+        "layer_norm_rms", block_count=4, feed_forward_length=32,
+        attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
+        rope__scaling__type="yarn", rope__scaling__factor=4.0,
+        rope__scaling__original_context_length=16, rope__scaling__yarn_beta_fast=8.0,
+        rope__scaling__yarn_beta_slow=1.0, attention__sliding_window=WINDOW,
+        attention__sliding_window_pattern=THREE_LOCAL,
+    )  # fmt: skip
+    names = Names(LLAMA_WHOLE, LAYERS, OUTPUT_NORMED_PARTS)
+    return Case(hf.Olmo3ForCausalLM(config), names, "olmo2", metadata)
+
+
+LAYERED_CASES: dict[str, Callable[[], Case]] = {
+    "gemma2-capped": gemma2_capped,
+    "gemma3-local-bases": gemma3_local_bases,
+    "smollm3-unrotated": smollm3_unrotated,
+    "cohere2-local": cohere2_local,
+    "exaone4-local": exaone4_local,
+    "olmo3-local": olmo3_local,
+}
