@@ -13,8 +13,8 @@ enum { LSTRIP = 1, RSTRIP = 2, SINGLE_WORD = 4 };
 enum { N_CODES = 0x110000, BLOCK = 1 << 8 }; /* Unicode's code points, looked at in blocks */
 
 struct locus_added {
-    struct locus_matcher user, special; /* the user-defined ones, and all */
-    uint8_t *flags;                     /* [n_tokens] */
+    struct locus_trie user, special; /* the user-defined ones, and all; backwards */
+    uint8_t *flags;                  /* [n_tokens] */
     uint8_t *word; /* [N_CODES / 8], a bit a code point: a character of a word; NULL: nobody asks */
 };
 
@@ -105,6 +105,18 @@ static enum locus_status find_words(struct locus_added *added,
                       locus_checkpoint_path(checkpoint), keys[2].key, code);
 }
 
+static enum locus_status create_trie(struct locus_trie *trie,
+                                     const struct locus_vocabulary *vocabulary, unsigned types,
+                                     locus_error *error)
+{
+    size_t count;
+    struct locus_piece *pieces = locus_pieces_collect(vocabulary, types, &count);
+    if (!pieces) return locus_fail_memory(error, count * sizeof *pieces);
+    enum locus_status status = locus_trie_create(trie, pieces, count, true, error);
+    free(pieces);
+    return status;
+}
+
 struct locus_added *locus_added_create(const struct locus_vocabulary *vocabulary,
                                        const struct locus_checkpoint *checkpoint,
                                        locus_error *error)
@@ -116,8 +128,8 @@ struct locus_added *locus_added_create(const struct locus_vocabulary *vocabulary
         locus_fail_memory(error, sizeof *added);
         return NULL;
     }
-    if (locus_matcher_create(&added->user, vocabulary, user, error) ||
-        locus_matcher_create(&added->special, vocabulary, special, error) ||
+    if (create_trie(&added->user, vocabulary, user, error) ||
+        create_trie(&added->special, vocabulary, special, error) ||
         read_flags(added, vocabulary->n_tokens, checkpoint, error) ||
         find_words(added, checkpoint, error)) {
         locus_added_free(added);
@@ -129,8 +141,8 @@ struct locus_added *locus_added_create(const struct locus_vocabulary *vocabulary
 void locus_added_free(struct locus_added *added)
 {
     if (!added) return;
-    locus_matcher_free(&added->user);
-    locus_matcher_free(&added->special);
+    locus_trie_free(&added->user);
+    locus_trie_free(&added->special);
     free(added->word);
     free(added->flags);
     free(added);
@@ -168,15 +180,43 @@ static bool within_word(const struct locus_added *added, const char *text, size_
     return is_word(added, text + start - before, before) || is_word(added, text + end, after);
 }
 
-bool locus_added_next(const struct locus_added *added, bool special, const char *text,
-                      size_t n_bytes, size_t from, struct locus_added_match *match)
+enum locus_status locus_added_begin(struct locus_added_search *search,
+                                    const struct locus_added *added, bool special, const char *text,
+                                    size_t n_bytes, locus_error *error)
 {
-    const struct locus_matcher *matcher = special ? &added->special : &added->user;
-    if (matcher->n_entries == 0) return false;
-    for (size_t at = from, length; at < n_bytes; at += length ? length : 1) {
-        int32_t id;
-        length = locus_matcher_find(matcher, text + at, n_bytes - at, &id);
-        if (length == 0) continue;
+    const struct locus_trie *trie = special ? &added->special : &added->user;
+    *search = (struct locus_added_search){added, trie, text, n_bytes, NULL};
+    if (trie->n_nodes == 1) return LOCUS_OK; /* the root: no token */
+    search->states = calloc(n_bytes + 1, sizeof *search->states);
+    if (!search->states) return locus_fail_memory(error, n_bytes * sizeof *search->states);
+    locus_trie_scan(trie, text, n_bytes, search->states);
+    return LOCUS_OK;
+}
+
+void locus_added_end(struct locus_added_search *search)
+{
+    free(search->states);
+    search->states = NULL;
+}
+
+void locus_added_put_space(struct locus_added_search *search, size_t at)
+{
+    if (search->states) search->states[at] = search->trie->links[search->states[at + 1]].space;
+}
+
+bool locus_added_next(const struct locus_added_search *search, size_t from,
+                      struct locus_added_match *match)
+{
+    const struct locus_added *added = search->added;
+    const char *text = search->text;
+    const size_t n_bytes = search->n_bytes;
+    if (!search->states) return false;
+    for (size_t at = from, length; at < n_bytes; at += length) {
+        const int32_t node = search->trie->links[search->states[at]].longest;
+        length = 1;
+        if (node < 0) continue;
+        length = (size_t)search->trie->links[node].depth;
+        const int32_t id = search->trie->nodes[node].id;
         size_t start = at, end = at + length, blank;
         if (added->flags[id] & SINGLE_WORD && within_word(added, text, n_bytes, start, end))
             continue;

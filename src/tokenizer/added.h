@@ -2,6 +2,7 @@
 #ifndef LOCUS_TOKENIZER_ADDED_H
 #define LOCUS_TOKENIZER_ADDED_H
 
+#include "tokenizer/trie.h"
 #include "tokenizer/vocabulary.h"
 
 struct locus_added;
@@ -19,9 +20,29 @@ struct locus_added_match {
     int32_t id;
 };
 
+/* A text that is looked through. `states` says of every byte what begins there. */
+struct locus_added_search {
+    const struct locus_added *added;
+    const struct locus_trie *trie;
+    const char *text;
+    size_t n_bytes;
+    int32_t *states; /* [n_bytes + 1]; NULL: no token is looked for */
+};
+
+/* Without `special` only user-defined tokens count. The text must outlive the search, whose memory
+ * locus_added_end frees, after a failure too. */
+enum locus_status locus_added_begin(struct locus_added_search *search,
+                                    const struct locus_added *added, bool special, const char *text,
+                                    size_t n_bytes, locus_error *error);
+void locus_added_end(struct locus_added_search *search);
+
 /* The first one that begins at `from` or after it, whose blanks do too; false: there is none. Of
- * several that begin at one place the longest. Without `special` only user-defined ones count. */
-bool locus_added_next(const struct locus_added *added, bool special, const char *text,
-                      size_t n_bytes, size_t from, struct locus_added_match *match);
+ * several that begin at one place the longest. */
+bool locus_added_next(const struct locus_added_search *search, size_t from,
+                      struct locus_added_match *match);
+
+/* The caller has put a space into the text, over byte `at`; what is before it isn't asked for any
+ * more. */
+void locus_added_put_space(struct locus_added_search *search, size_t at);
 
 #endif

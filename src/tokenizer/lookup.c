@@ -26,9 +26,8 @@ static int compare_pieces(const void *left, const void *right)
     return order ? order : a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* The pieces of some types, in the order of their ids; room for one more. NULL: no memory. */
-static struct locus_piece *collect(const struct locus_vocabulary *vocabulary, unsigned types,
-                                   size_t *count)
+struct locus_piece *locus_pieces_collect(const struct locus_vocabulary *vocabulary, unsigned types,
+                                         size_t *count)
 {
     *count = 0;
     for (int id = 0; id < vocabulary->n_tokens; id++)
@@ -42,8 +41,6 @@ static struct locus_piece *collect(const struct locus_vocabulary *vocabulary, un
     }
     return pieces;
 }
-
-/* ---- by all of their bytes ---------------------------------------------------------------- */
 
 static size_t hash(const char *bytes, size_t n_bytes)
 {
@@ -75,7 +72,7 @@ enum locus_status locus_piece_map_create(struct locus_piece_map *map,
 {
     size_t n_slots = 16, count;
     *map = (struct locus_piece_map){.vocabulary = vocabulary};
-    map->others = collect(vocabulary, types, &count);
+    map->others = locus_pieces_collect(vocabulary, types, &count);
     if (!map->others) return locus_fail_memory(error, count * sizeof *map->others);
     while (n_slots < 2 * count)
         n_slots *= 2;
@@ -124,70 +121,6 @@ int32_t locus_piece_map_find(const struct locus_piece_map *map, const char *byte
             high = middle;
     }
     return id;
-}
-
-/* ---- by their beginnings ------------------------------------------------------------------ */
-
-enum locus_status locus_matcher_create(struct locus_matcher *matcher,
-                                       const struct locus_vocabulary *vocabulary, unsigned types,
-                                       locus_error *error)
-{
-    size_t count;
-    *matcher = (struct locus_matcher){.entries = collect(vocabulary, types, &count)};
-    if (!matcher->entries) return locus_fail_memory(error, count * sizeof *matcher->entries);
-    matcher->n_entries = count;
-    qsort(matcher->entries, count, sizeof *matcher->entries, compare_pieces);
-    size_t at = 0;
-    for (int byte = 0; byte < 256; byte++) {
-        matcher->first[byte] = at;
-        while (at < count && (unsigned char)matcher->entries[at].bytes[0] == byte)
-            at++;
-    }
-    matcher->first[256] = count;
-    return LOCUS_OK;
-}
-
-void locus_matcher_free(struct locus_matcher *matcher)
-{
-    free(matcher->entries);
-    *matcher = (struct locus_matcher){0};
-}
-
-/* The first of entries[low, high), which share `depth` bytes, whose next byte is >= `byte`; an
- * entry that ends there counts as -1. */
-static size_t lower_bound(const struct locus_matcher *matcher, size_t low, size_t high,
-                          size_t depth, int byte)
-{
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct locus_piece *entry = &matcher->entries[middle];
-        int next = entry->n_bytes > depth ? (unsigned char)entry->bytes[depth] : -1;
-        if (next < byte)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-size_t locus_matcher_find(const struct locus_matcher *matcher, const char *bytes, size_t n_bytes,
-                          int32_t *id)
-{
-    if (n_bytes == 0) return 0;
-    size_t low = matcher->first[(unsigned char)bytes[0]];
-    size_t high = matcher->first[(unsigned char)bytes[0] + 1];
-    size_t longest = 0;
-    for (size_t depth = 1; low < high; depth++) {
-        if (matcher->entries[low].n_bytes == depth) {
-            longest = depth;
-            *id = matcher->entries[low].id;
-        }
-        if (depth == n_bytes) break;
-        int byte = (unsigned char)bytes[depth];
-        low = lower_bound(matcher, low, high, depth, byte);
-        high = lower_bound(matcher, low, high, depth, byte + 1);
-    }
-    return longest;
 }
 
 void locus_ids_grow(struct locus_ids *ids)

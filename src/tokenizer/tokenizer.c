@@ -259,17 +259,22 @@ static enum locus_status encode(struct encoder *encoder, const char *text, size_
     const locus_tokenizer *tokenizer = encoder->tokenizer;
     bool special = flags & LOCUS_TEXT_SPECIAL, spaced = encoder->copy;
     size_t from = 0;
+    struct locus_added_search search;
     struct locus_added_match match;
-    enum locus_status status = LOCUS_OK;
-    while (!status && locus_added_next(tokenizer->added, special, text, n_bytes, from, &match)) {
+    enum locus_status status =
+        locus_added_begin(&search, tokenizer->added, special, text, n_bytes, error);
+    while (!status && locus_added_next(&search, from, &match)) {
         bool user = is_type(tokenizer, match.id, LOCUS_TOKEN_USER);
         size_t n = match.start - from;
         if (n > 1 || !spaced || user) status = encode_plain(encoder, text + from, n, error);
         add_own(encoder, match.id, flags & LOCUS_TEXT_BEGIN);
         from = match.end;
         spaced = encoder->copy && is_type(tokenizer, match.id, LOCUS_TOKEN_CONTROL);
-        if (spaced) encoder->copy[--from] = ' ';
+        if (!spaced) continue;
+        encoder->copy[--from] = ' ';
+        locus_added_put_space(&search, from);
     }
+    locus_added_end(&search);
     if (status || n_bytes - from <= (spaced ? 1 : 0)) return status;
     return encode_plain(encoder, text + from, n_bytes - from, error);
 }

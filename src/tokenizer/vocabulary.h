@@ -55,6 +55,11 @@ struct locus_piece {
     int32_t id;
 };
 
+/* The tokens whose type t has its bit in `types`, but for empty ones, in the order of their ids; to
+ * be freed, with room for one more. NULL: no memory. */
+struct locus_piece *locus_pieces_collect(const struct locus_vocabulary *vocabulary, unsigned types,
+                                         size_t *count);
+
 /* The tokens of some types, to be found by their bytes; of equal ones the first. As in rules.h,
  * what finds no room in the hash table within LOCUS_PROBES slots is in a sorted list. */
 struct locus_piece_map {
@@ -77,22 +82,6 @@ void locus_piece_map_free(struct locus_piece_map *map);
  * 1 + log2 of how many there are. */
 int32_t locus_piece_map_find(const struct locus_piece_map *map, const char *bytes, size_t n_bytes,
                              size_t *n_compared);
-
-/* The tokens that are looked for in a text before it is encoded, sorted by their bytes. */
-struct locus_matcher {
-    struct locus_piece *entries;
-    size_t n_entries;
-    size_t first[257]; /* entries[first[b], first[b+1]) begin with byte b */
-};
-
-enum locus_status locus_matcher_create(struct locus_matcher *matcher,
-                                       const struct locus_vocabulary *vocabulary, unsigned types,
-                                       locus_error *error);
-void locus_matcher_free(struct locus_matcher *matcher);
-
-/* The length of the longest token that bytes[0, n_bytes) begins with, and its id; 0: none. */
-size_t locus_matcher_find(const struct locus_matcher *matcher, const char *bytes, size_t n_bytes,
-                          int32_t *id);
 
 /* ---- a growing list of ids ---------------------------------------------------------------- */
 
