@@ -14,8 +14,8 @@
  * A hook that is NULL does nothing. Each takes one struct, so that a later version may add members.
  *
  * Rules:
- *  - init makes the state; after it hooks only read the state. They allocate nothing. (embed may
- *    write to scratch that init allocated: one thread at a time calls it.)
+ *  - init makes the state. After it hooks only read the state, and allocate nothing. Two may write
+ *    to what init allocated, since one thread at a time calls them: fill, and embed to scratch.
  *  - rotate and bias run on several threads at once, each on its own rows.
  *  - Positions are absolute: tokens already in the session come first.
  *  - Arrays are row-major.
@@ -184,6 +184,10 @@ struct locus_position_scheme {
 
     /* ADVANCED, all OPTIONAL. */
 
+    /* Fills tables that init made, for positions below n_positions (at most env->session_length).
+     * Called on one thread before a chunk in which they may occur; n_positions never falls. So
+     * tables cost what the text needs, not what the session may hold. */
+    void (*fill)(void *state, int n_positions);
     /* Puts numbers in the place of words: factor=auto, or a length=row that env->text_length may
      * replace. Called when a SPEC is resolved, all values in place; a word's is negative. */
     void (*settle)(struct locus_position_spec *spec, const struct locus_position_env *env);

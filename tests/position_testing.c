@@ -52,6 +52,7 @@ struct locus_position position_open(const struct locus_position_env *env, const 
                   "%s: %s", spec, error.message);
     ck_assert_msg(locus_position_init(&position, env, &error) == LOCUS_OK, "%s: %s", spec,
                   error.message);
+    locus_position_fill(&position, env->session_length);
     return position;
 }
 

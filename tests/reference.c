@@ -291,6 +291,7 @@ static double *embed(const struct reference *reference, struct plain *plain, con
         for (int c = 0; c < n_embd; c++)
             x[i * n_embd + c] = (float)(row[c] * (double)config->embedding_scale);
     }
+    locus_positions_fill(reference->positions, plain->n);
     add_positions(reference, plain, tokens, x);
     for (int c = 0; c < plain->n * n_embd; c++)
         out[c] = (double)x[c];

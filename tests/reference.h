@@ -9,7 +9,7 @@
 
 struct reference {
     const locus_model *model;
-    const struct locus_positions *positions; /* schemes, ready for the text's positions */
+    struct locus_positions *positions; /* schemes; their tables are filled for the text */
     /* [n, n_axes]: where tokens are in place of their positions; NULL: nowhere else. */
     const int *coordinates;
     int n_axes;

@@ -277,6 +277,44 @@ START_TEST(sinusoids_are_the_papers)
 }
 END_TEST
 
+/* ---- tables that grow with the text ------------------------------------------------------- */
+
+/* Step by step or at once, and from a first position on that isn't 0. */
+START_TEST(tables_are_the_same_however_they_are_filled)
+{
+    static const char *const specs[] = {"alibi", "sandwich", "sinusoidal", "rope", "xpos"};
+    struct locus_position_env env = position_env(NULL);
+    env.first_position = 3;
+    for (size_t s = 0; s < sizeof specs / sizeof *specs; s++) {
+        struct locus_position whole = position_open(&env, specs[s]), steps = {.spec = whole.spec};
+        ck_assert_int_eq(locus_position_init(&steps, &env, NULL), LOCUS_OK);
+        for (int p = env.first_position; p < N; p++) {
+            float rows[2][N_EMBD] = {{0}}, scores[2] = {0};
+            locus_position_fill(&steps, p + 1);
+            for (int i = 0; i < 2; i++) {
+                const struct locus_position *position = i ? &steps : &whole;
+                const int first = env.first_position;
+                const struct locus_bias_op op = {.q = no_query,
+                                                 .q_position = p,
+                                                 .n_k = 1,
+                                                 .k_first = first,
+                                                 .scores = &scores[i]};
+                for (int c = 0; c < N_EMBD; c++)
+                    rows[i][c] = (float)(c + 1);
+                position_embed(position, rows[i], p, 1, NULL);
+                position_rotate(position, 0, LOCUS_QUERY, rows[i], 1, p, first);
+                locus_position_bias(position, &op);
+            }
+            ck_assert_mem_eq(rows[0], rows[1], sizeof rows[0]);
+            ck_assert_mem_eq(&scores[0], &scores[1], sizeof scores[0]);
+            if (whole.spec.scheme->bias && p > env.first_position) ck_assert_float_ne(scores[0], 0);
+        }
+        locus_position_free(&whole);
+        locus_position_free(&steps);
+    }
+}
+END_TEST
+
 /* ---- refusals ----------------------------------------------------------------------------- */
 
 START_TEST(bias_schemes_refuse_what_they_cannot_serve)
@@ -314,6 +352,7 @@ int main(void)
     tcase_add_loop_test(tests, learned_reads_the_row_of_each_position, 0,
                         sizeof learned_cases / sizeof *learned_cases);
     tcase_add_loop_test(tests, sinusoids_are_the_papers, 0, sizeof sinusoids / sizeof *sinusoids);
+    tcase_add_test(tests, tables_are_the_same_however_they_are_filled);
     tcase_add_test(tests, bias_schemes_refuse_what_they_cannot_serve);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

@@ -39,7 +39,7 @@ static locus_session *open_session(const locus_model *model, const char *positio
 }
 
 /* The logits [n, n_vocab] of the plain pass. */
-static double *plain_logits(const locus_model *model, const struct locus_positions *positions,
+static double *plain_logits(const locus_model *model, struct locus_positions *positions,
                             const int32_t *tokens, int n)
 {
     const struct reference reference = {.model = model, .positions = positions};
@@ -50,7 +50,7 @@ static double *plain_logits(const locus_model *model, const struct locus_positio
 }
 
 /* The largest difference of a row from the plain pass with `positions`. */
-static double largest_difference(locus_session *session, const struct locus_positions *positions,
+static double largest_difference(locus_session *session, struct locus_positions *positions,
                                  const int32_t *tokens, int n_prompt, int n)
 {
     const int n_vocab = session->model->config.n_vocab;
@@ -70,7 +70,7 @@ static double largest_difference(locus_session *session, const struct locus_posi
     return largest;
 }
 
-static double tiny_difference(locus_session *session, const struct locus_positions *positions)
+static double tiny_difference(locus_session *session, struct locus_positions *positions)
 {
     int32_t tokens[N];
     for (int i = 0; i < N; i++)

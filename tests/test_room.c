@@ -72,6 +72,21 @@ START_TEST(a_wrong_or_short_scheme_is_named_however_long_the_session)
 }
 END_TEST
 
+START_TEST(a_table_that_cannot_be_had_is_named)
+{
+    static const char *const specs[] = {"alibi", "xpos", "sandwich", "dynamic-ntk:factor=2"};
+    locus_model *model = tiny_model(0, 0);
+    locus_session_params params = {
+        .n_context = HUGE_CONTEXT, .n_batch = 8, .n_threads = 1, .attention = "window:size=8"};
+    hostile_limit_memory(memory);
+    for (int i = 0; i < 4; i++) {
+        params.position = specs[i];
+        refuse(model, &params, "'s tables of 1000000000 positions could not be had");
+    }
+    locus_model_free(model);
+}
+END_TEST
+
 /* ---- sessions that are only described ------------------------------------------------------- */
 
 static void check_description(const locus_model *model, const locus_session_params *params,
@@ -254,6 +269,7 @@ int main(void)
     TCase *tests = tcase_create("room");
     tcase_add_test(tests, what_cannot_be_had_is_refused_before_tables_are_made);
     tcase_add_test(tests, a_wrong_or_short_scheme_is_named_however_long_the_session);
+    tcase_add_test(tests, a_table_that_cannot_be_had_is_named);
     tcase_add_test(tests, a_description_is_what_the_session_becomes);
     tcase_add_test(tests, a_description_takes_no_memory_for_its_session);
     tcase_add_test(tests, a_description_is_refused_as_its_session_is);

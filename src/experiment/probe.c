@@ -19,6 +19,7 @@ static enum locus_status open_probe(struct locus_scheme_probe *probe, const char
         locus_positions_open(&probe->positions, spec, model->config.position, NULL, &env, error);
     if (status) return status;
     int max = locus_positions_max(&probe->positions);
+    locus_positions_fill(&probe->positions, probe->length);
     if (max == 0 || probe->length <= max) return LOCUS_OK;
     if (asked)
         return locus_fail(error, LOCUS_ERROR_POSITION, "position %s has %d positions, found %d",

@@ -107,6 +107,10 @@ static enum locus_status forward(struct locus_session *session, const int32_t *t
                                  int n_before, locus_error *error)
 {
     int layer, slot;
+    /* The caller's coordinates may be any. */
+    const int n_positions = session->setup.first_position + session->length + n;
+    locus_positions_fill(&session->positions,
+                         session->setup.n_axes ? session->positions.n_positions : n_positions);
     locus_coordinates_put(session, coordinates, n);
     locus_forward(session, tokens, n, outputs);
     int first_held = locus_cache_first_held(&session->cache, session->length + n - 1);

@@ -9,8 +9,8 @@
 #include <math.h>
 
 #include "base/math.h"
-#include "position/distance.h"
 #include "position/registry.h"
+#include "position/tables.h"
 
 /* m_h of n_head heads. */
 static double head_slope(int h, int n_head, double max_bias)
@@ -22,20 +22,34 @@ static double head_slope(int h, int n_head, double max_bias)
     return locus_power(2, -exponent);
 }
 
+struct slopes {
+    int n_head;
+    float negative[]; /* [n_head]: -m_h / factor */
+};
+
+static void find(const void *values, int layer, int distance, float *biases)
+{
+    const struct slopes *slopes = values;
+    (void)layer;
+    for (int h = 0; h < slopes->n_head; h++)
+        biases[h] = slopes->negative[h] * (float)distance;
+}
+
 static enum locus_status init_alibi(void **state, const struct locus_position_env *env,
                                     const struct locus_position_spec *spec, locus_error *error)
 {
+    const size_t n_bytes = sizeof(struct slopes) + (size_t)env->n_head * sizeof(float);
+    enum locus_status status = locus_distance_create(state, "alibi", 1, env, find, n_bytes, error);
+    if (status) return status;
+    struct slopes *slopes = ((struct locus_distance_table *)*state)->values;
     double divisor = locus_position_number(spec, "factor");
     if (locus_position_int(spec, "scaled") == 1) divisor *= sqrt(env->head_dim);
-    const int n = locus_distance_count(env);
-    enum locus_status status = locus_distance_create(state, 1, env->n_head, n, error);
-    for (int h = 0; !status && h < env->n_head; h++) {
+    slopes->n_head = env->n_head;
+    for (int h = 0; h < env->n_head; h++) {
         double slope = head_slope(h, env->n_head, locus_position_number(spec, "max_bias"));
-        float negative = (float)(-slope / divisor);
-        for (int distance = 0; distance < n; distance++)
-            *locus_distance_at(*state, 0, h, distance) = negative * (float)distance;
+        slopes->negative[h] = (float)(-slope / divisor);
     }
-    return status;
+    return LOCUS_OK;
 }
 
 static const struct locus_param params[] = {
@@ -54,5 +68,6 @@ const struct locus_position_scheme locus_scheme_alibi = {
     .params = params,
     .init = init_alibi,
     .free = locus_distance_free,
+    .fill = locus_distance_fill,
     .bias = locus_distance_bias,
 };

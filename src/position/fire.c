@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/math.h"
 #include "position/registry.h"
+#include "position/tables.h"
 #include "position/tensors.h"
 
 /* The network of one layer, [w] hidden. */
@@ -23,8 +24,9 @@ struct network {
 };
 
 struct fire_layer {
-    float *numerators;  /* [session_length]: ln(|c distance| + 1) */
-    float *reciprocals; /* [session_length]: one over x's denominator at each i */
+    double c, threshold;
+    float *numerators;  /* [n_distances]: ln(|c distance| + 1) */
+    float *reciprocals; /* [n_rows]: one over x's denominator at each i from the first on */
     int n_corners;
     /* Piece s is from corners[s] up to the next corner: heights + slopes (x - corners[s]). */
     float *corners;          /* [n_corners], rising, the first 0 */
@@ -33,6 +35,9 @@ struct fire_layer {
 
 struct fire {
     int n_layers; /* 1: all layers share the first */
+    double eps;
+    struct locus_position_env env;
+    int n_distances, n_rows; /* that have been filled */
     struct fire_layer layers[];
 };
 
@@ -86,30 +91,45 @@ static double log_of(double c, double distance)
 }
 
 /* One over x's denominator at position i. */
-static float reciprocal(const struct network *network, int i, double eps)
+static float reciprocal(const struct fire_layer *layer, int i, double eps)
 {
-    double threshold = (double)*network->threshold;
-    double denominator = log_of((double)*network->c, threshold > i ? threshold : i) + eps;
+    const double threshold = layer->threshold;
+    const double denominator = log_of(layer->c, threshold > i ? threshold : i) + eps;
     return denominator > 0 ? (float)(1 / denominator) : 0;
 }
 
-static enum locus_status make_layer(struct fire_layer *layer, const struct network *network,
-                                    const struct locus_position_env *env, double eps,
-                                    locus_error *error)
+static void fill(void *state, int n_positions)
 {
-    size_t most = (size_t)network->width + 1, n_head = (size_t)env->n_head;
-    layer->numerators = locus_aligned_zalloc((size_t)env->session_length, sizeof(float));
-    layer->reciprocals = locus_aligned_zalloc((size_t)env->session_length, sizeof(float));
+    struct fire *fire = state;
+    const int n_distances = locus_distance_count(&fire->env, n_positions);
+    const int first = fire->env.first_position;
+    for (int l = 0; l < fire->n_layers; l++) {
+        struct fire_layer *layer = &fire->layers[l];
+        for (int d = fire->n_distances; d < n_distances; d++)
+            layer->numerators[d] = (float)log_of(layer->c, d);
+        for (int row = fire->n_rows; row < n_positions - first; row++)
+            layer->reciprocals[row] = reciprocal(layer, first + row, fire->eps);
+    }
+    fire->n_distances = n_distances;
+    fire->n_rows = n_positions - first;
+}
+
+static enum locus_status make_layer(struct fire_layer *layer, const struct network *network,
+                                    const struct locus_position_env *env, locus_error *error)
+{
+    const size_t most = (size_t)network->width + 1, n_head = (size_t)env->n_head;
+    const int n_distances = locus_distance_count(env, env->session_length);
+    layer->c = (double)*network->c;
+    layer->threshold = (double)*network->threshold;
+    layer->numerators = locus_aligned_zalloc((size_t)n_distances, sizeof(float));
+    layer->reciprocals = locus_aligned_zalloc((size_t)n_distances, sizeof(float));
     layer->corners = calloc(most, sizeof(float));
     layer->heights = calloc(n_head * most, sizeof(float));
     layer->slopes = calloc(n_head * most, sizeof(float));
     if (!layer->numerators || !layer->reciprocals || !layer->corners || !layer->heights ||
         !layer->slopes)
-        return locus_fail_memory(error, 2 * (size_t)env->session_length * sizeof(float));
-    for (int i = 0; i < env->session_length; i++) {
-        layer->numerators[i] = (float)log_of((double)*network->c, i);
-        layer->reciprocals[i] = reciprocal(network, i, eps);
-    }
+        return locus_table_fail(error, "fire", n_distances,
+                                2 * (size_t)n_distances * sizeof(float));
     /* x is never below 0. */
     layer->n_corners = 1;
     for (int n = 0; n < network->width; n++) {
@@ -156,12 +176,13 @@ static enum locus_status init_fire(void **state, const struct locus_position_env
     if (!fire) return locus_fail_memory(error, n_bytes);
     *state = fire;
     fire->n_layers = n_layers;
-    double eps = locus_position_number(spec, "eps");
+    fire->eps = locus_position_number(spec, "eps");
+    fire->env = *env;
     enum locus_status status = LOCUS_OK;
     for (int layer = 0; !status && layer < n_layers; layer++) {
         struct network network;
         status = find_network(&network, env, layer, error);
-        if (!status) status = make_layer(&fire->layers[layer], &network, env, eps, error);
+        if (!status) status = make_layer(&fire->layers[layer], &network, env, error);
     }
     return status;
 }
@@ -196,7 +217,9 @@ static void bias(const void *state, const struct locus_bias_op *op)
     const struct fire_layer *layer = &fire->layers[fire->n_layers > 1 ? op->layer : 0];
     const size_t row = (size_t)op->head * (size_t)layer->n_corners;
     const float *heights = layer->heights + row, *slopes = layer->slopes + row;
-    const float factor = layer->reciprocals[op->q_position];
+    const int at_row = op->q_position - fire->env.first_position; /* below 0: a policy moved it */
+    const float factor =
+        at_row >= 0 ? layer->reciprocals[at_row] : reciprocal(layer, op->q_position, fire->eps);
     const int *k_positions = op->k_positions, n_k = op->n_k;
     for (int j = 0; j < n_k;) {
         int at = k_positions ? k_positions[j] : op->k_first + j, distance = op->q_position - at;
@@ -242,5 +265,6 @@ const struct locus_position_scheme locus_scheme_fire = {
     .tensors = tensors,
     .init = init_fire,
     .free = free_fire,
+    .fill = fill,
     .bias = bias,
 };

@@ -6,8 +6,8 @@
  * first and a, p in the second.) As in training, p and a are at least eps, and a power at most 2.
  */
 #include "base/math.h"
-#include "position/distance.h"
 #include "position/registry.h"
+#include "position/tables.h"
 #include "position/tensors.h"
 
 enum kind { KIND_LOG, KIND_POWER };
@@ -25,35 +25,51 @@ static double bias_at(enum kind kind, double p, double a, int distance)
     return distance > 0 ? -a * locus_power(distance, p) : 0;
 }
 
-static enum locus_status fill_layer(const struct locus_distance_table *table, int layer,
-                                    const struct locus_position_env *env,
-                                    const struct locus_position_spec *spec, locus_error *error)
+struct kernel {
+    enum kind kind;
+    int n_head;
+    double pa[]; /* [n_layers, n_head, 2]: p and a of each head */
+};
+
+static void find(const void *values, int layer, int distance, float *biases)
+{
+    const struct kernel *kernel = values;
+    const double *pa = kernel->pa + 2 * (size_t)layer * (size_t)kernel->n_head;
+    for (int h = 0; h < kernel->n_head; h++, pa += 2)
+        biases[h] = (float)bias_at(kernel->kind, pa[0], pa[1], distance);
+}
+
+static enum locus_status read_layer(struct kernel *kernel, int layer,
+                                    const struct locus_position_env *env, double eps,
+                                    locus_error *error)
 {
     const struct locus_tensor_query query = {env, "kerple", layer};
-    enum kind kind = (enum kind)locus_position_int(spec, "kind");
-    double eps = locus_position_number(spec, "eps");
     const float *ps, *as;
+    double *pa = kernel->pa + 2 * (size_t)layer * (size_t)kernel->n_head;
     enum locus_status status =
         locus_tensor_find(&query, names[0], 1, env->n_head, &ps, NULL, error);
     if (!status) status = locus_tensor_find(&query, names[1], 1, env->n_head, &as, NULL, error);
-    if (status) return status;
-    for (int h = 0; h < env->n_head; h++) {
-        double p = at_least((double)ps[h], eps), a = at_least((double)as[h], eps);
-        if (kind == KIND_POWER && p > 2) p = 2;
-        for (int distance = 0; distance < table->n; distance++)
-            *locus_distance_at(table, layer, h, distance) = (float)bias_at(kind, p, a, distance);
+    for (int h = 0; !status && h < env->n_head; h++, pa += 2) {
+        pa[0] = at_least((double)ps[h], eps);
+        pa[1] = at_least((double)as[h], eps);
+        if (kernel->kind == KIND_POWER && pa[0] > 2) pa[0] = 2;
     }
-    return LOCUS_OK;
+    return status;
 }
 
 static enum locus_status init_kerple(void **state, const struct locus_position_env *env,
                                      const struct locus_position_spec *spec, locus_error *error)
 {
-    int n_layers = locus_tensors_by_layer(env, names, 2) ? env->n_layer : 1;
-    enum locus_status status =
-        locus_distance_create(state, n_layers, env->n_head, locus_distance_count(env), error);
+    const int n_layers = locus_tensors_by_layer(env, names, 2) ? env->n_layer : 1;
+    const size_t n = 2 * (size_t)n_layers * (size_t)env->n_head;
+    enum locus_status status = locus_distance_create(
+        state, "kerple", n_layers, env, find, sizeof(struct kernel) + n * sizeof(double), error);
+    if (status) return status;
+    struct kernel *kernel = ((struct locus_distance_table *)*state)->values;
+    kernel->kind = (enum kind)locus_position_int(spec, "kind");
+    kernel->n_head = env->n_head;
     for (int layer = 0; !status && layer < n_layers; layer++)
-        status = fill_layer(*state, layer, env, spec, error);
+        status = read_layer(kernel, layer, env, locus_position_number(spec, "eps"), error);
     return status;
 }
 
@@ -80,5 +96,6 @@ const struct locus_position_scheme locus_scheme_kerple = {
     .tensors = tensors,
     .init = init_kerple,
     .free = locus_distance_free,
+    .fill = locus_distance_fill,
     .bias = locus_distance_bias,
 };

@@ -68,7 +68,7 @@ enum locus_status locus_positions_init(struct locus_positions *positions,
 {
     struct locus_buffer printed = {0};
     enum locus_status status = LOCUS_OK;
-    *positions = (struct locus_positions){0};
+    *positions = (struct locus_positions){.n_positions = env->session_length};
     locus_layer_specs_print(specs, &printed);
     positions->text = printed.bytes;
     positions->of_layer = calloc((size_t)env->n_layer, sizeof *positions->of_layer);
@@ -92,6 +92,17 @@ enum locus_status locus_positions_open(struct locus_positions *positions, const 
     enum locus_status status = locus_layer_specs_resolve(&specs, text, own, scheme, env, error);
     *positions = (struct locus_positions){0};
     return status ? status : locus_positions_init(positions, &specs, env, error);
+}
+
+void locus_positions_fill(struct locus_positions *positions, int n)
+{
+    enum { AT_ONCE = 64 }; /* as a block of keys has */
+    if (n <= positions->n_filled) return;
+    const int left = positions->n_positions - n, more = AT_ONCE - 1 - (n - 1) % AT_ONCE;
+    n += left < more ? left : more;
+    for (int i = 0; i < positions->n; i++)
+        locus_position_fill(&positions->schemes[i], n);
+    positions->n_filled = n;
 }
 
 void locus_positions_close(struct locus_positions *positions)

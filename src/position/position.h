@@ -44,8 +44,9 @@ struct locus_position {
 struct locus_positions {
     struct locus_position schemes[LOCUS_MAX_SCHEMES];
     int n;
-    unsigned char *of_layer; /* [n_layer]: an index of schemes */
-    char *text;              /* full SPEC */
+    int n_positions, n_filled; /* that may occur; those that the schemes' tables are filled for */
+    unsigned char *of_layer;   /* [n_layer]: an index of schemes */
+    char *text;                /* full SPEC */
 };
 
 struct locus_layer_specs;
@@ -61,6 +62,9 @@ enum locus_status locus_positions_open(struct locus_positions *positions, const 
                                        const char *own, const struct locus_position_scheme *scheme,
                                        const struct locus_position_env *env, locus_error *error);
 void locus_positions_close(struct locus_positions *positions);
+
+/* Before positions below n occur, in hooks that embed, rotate, or add a bias: fills tables. */
+void locus_positions_fill(struct locus_positions *positions, int n);
 
 /* An estimate of the position up to which they carry a model; 0: they give none. */
 double locus_positions_reach(const struct locus_positions *positions);
@@ -83,6 +87,12 @@ static inline int locus_position_max_positions(const struct locus_position *posi
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
     return scheme->max_positions ? scheme->max_positions(position->state) : 0;
+}
+
+static inline void locus_position_fill(const struct locus_position *position, int n_positions)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme->fill) scheme->fill(position->state, n_positions);
 }
 
 static inline void locus_position_embed(const struct locus_position *position,

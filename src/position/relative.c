@@ -4,30 +4,40 @@
  * distances at K (section 3.2); here, as in Huang et al. (arXiv 2009.13658, method 1), a distance
  * has one scalar a head instead of a vector. One table for all layers.
  */
-#include "position/distance.h"
+#include <string.h>
+
 #include "position/registry.h"
+#include "position/tables.h"
 #include "position/tensors.h"
 
 static const char table_name[] = "position_bias.weight";
+
+struct learned {
+    const float *table; /* [n_rows, n_head]; the model's */
+    int n_rows, n_head;
+};
+
+static void find(const void *values, int layer, int distance, float *biases)
+{
+    const struct learned *learned = values;
+    const int row = distance < learned->n_rows ? distance : learned->n_rows - 1;
+    (void)layer;
+    memcpy(biases, learned->table + (size_t)row * (size_t)learned->n_head,
+           (size_t)learned->n_head * sizeof *biases);
+}
 
 static enum locus_status init_relative(void **state, const struct locus_position_env *env,
                                        const struct locus_position_spec *spec, locus_error *error)
 {
     const struct locus_tensor_query query = {env, "relative", LOCUS_WHOLE_MODEL};
-    const float *learned;
-    int stated = locus_position_int(spec, "max_distance"), n_rows;
+    struct learned learned = {.n_head = env->n_head};
+    int stated = locus_position_int(spec, "max_distance");
     enum locus_status status =
         locus_tensor_find(&query, table_name, stated >= 0 ? stated + 1 : LOCUS_ANY_ROWS,
-                          env->n_head, &learned, &n_rows, error);
-    if (status) return status;
-    const int n = locus_distance_count(env);
-    status = locus_distance_create(state, 1, env->n_head, n, error);
-    for (int h = 0; !status && h < env->n_head; h++)
-        for (int distance = 0; distance < n; distance++) {
-            int row = distance < n_rows ? distance : n_rows - 1;
-            *locus_distance_at(*state, 0, h, distance) =
-                learned[(size_t)row * (size_t)env->n_head + (size_t)h];
-        }
+                          env->n_head, &learned.table, &learned.n_rows, error);
+    if (!status)
+        status = locus_distance_create(state, "relative", 1, env, find, sizeof learned, error);
+    if (!status) memcpy(((struct locus_distance_table *)*state)->values, &learned, sizeof learned);
     return status;
 }
 
@@ -50,5 +60,6 @@ const struct locus_position_scheme locus_scheme_relative = {
     .tensors = tensors,
     .init = init_relative,
     .free = locus_distance_free,
+    .fill = locus_distance_fill,
     .bias = locus_distance_bias,
 };

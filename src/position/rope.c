@@ -19,19 +19,22 @@
 #include "base/math.h"
 #include "position/registry.h"
 #include "position/rope_scaling.h"
+#include "position/tables.h"
 #include "position/tensors.h"
 
 enum { MAX_AXES = 3 };
 
 struct rope {
-    /* [n_tables, n_rows, dim/2] each, times m, of positions from `first` on. The first table is for
-     * texts up to the trained length, where that matters. */
+    struct locus_rope_scaling scaling;
+    /* [n_tables, n_rows, dim/2] each, times m, of positions from `first` on, n_filled of them so
+     * far. The first table is for texts up to the trained length, where that matters. */
     float *cosines, *sines;
     double *frequencies; /* [n_tables, dim/2]: for positions that have no row */
     double m;
-    int first, n_rows;
+    int first, n_rows, n_filled;
+    size_t n_tables;
     double *thetas; /* dynamic by row: [session's end - past, dim/2], from n = past + 1 on */
-    int past, trained;
+    int past, n_past, trained; /* n_past: those that have been filled */
     int dim, head_dim;
     int n_axes;                    /* sections of pairs, each turned by its own axis */
     size_t sections[MAX_AXES + 1]; /* pairs at which they begin, and the end */
@@ -164,16 +167,15 @@ static void free_rope(void *state)
 }
 
 /* theta[dim/2] of one ladder, or of one a section. */
-static void fill_frequencies(const struct rope *rope, const struct locus_rope_scaling *scaling,
-                             double n, double *theta)
+static void fill_frequencies(const struct rope *rope, double n, double *theta)
 {
     for (int s = 0; rope->own_ladders && s < rope->n_axes; s++) {
-        struct locus_rope_scaling section = *scaling;
+        struct locus_rope_scaling section = rope->scaling;
         section.dim = 2 * (int)(rope->sections[s + 1] - rope->sections[s]);
         if (section.divisors) section.divisors += rope->sections[s];
         locus_rope_frequencies(&section, n, theta + rope->sections[s]);
     }
-    if (!rope->own_ladders) locus_rope_frequencies(scaling, n, theta);
+    if (!rope->own_ladders) locus_rope_frequencies(&rope->scaling, n, theta);
 }
 
 /* n pairs at a place. The angle is one product in double, whatever the session's length. */
@@ -188,16 +190,23 @@ static void fill_row(const struct rope *rope, int place, const double *theta, si
     }
 }
 
-/* Table `index`, for a text of n positions. */
-static void fill_table(struct rope *rope, size_t index, const struct locus_rope_scaling *scaling,
-                       double n)
+static void fill(void *state, int n_positions)
 {
+    struct rope *rope = state;
     const size_t half = half_of(rope);
-    double *theta = rope->frequencies + index * half;
-    size_t at = index * (size_t)rope->n_rows * half;
-    fill_frequencies(rope, scaling, n, theta);
-    for (int row = 0; row < rope->n_rows; row++, at += half)
-        fill_row(rope, rope->first + row, theta, half, rope->cosines + at, rope->sines + at);
+    const int n =
+        n_positions - rope->first < rope->n_rows ? n_positions - rope->first : rope->n_rows;
+    for (size_t table = 0; table < rope->n_tables; table++)
+        for (int row = rope->n_filled; row < n; row++) {
+            const size_t at = (table * (size_t)rope->n_rows + (size_t)row) * half;
+            fill_row(rope, rope->first + row, rope->frequencies + table * half, half,
+                     rope->cosines + at, rope->sines + at);
+        }
+    if (n > rope->n_filled) rope->n_filled = n;
+    if (!rope->by_row || !rope->dynamic) return;
+    for (; rope->past + rope->n_past < n_positions; rope->n_past++)
+        fill_frequencies(rope, rope->past + rope->n_past + 1,
+                         rope->thetas + (size_t)rope->n_past * half);
 }
 
 /* Rows that the tables have: positions past them are worked out as they come, which costs little
@@ -209,30 +218,28 @@ static int count_rows(const struct rope *rope, int n)
 }
 
 /* `n` is the text's length where it is one for all rows. */
-static enum locus_status make_tables(struct rope *rope, const struct locus_rope_scaling *scaling,
-                                     const struct locus_position_env *env, double n,
-                                     locus_error *error)
+static enum locus_status make_tables(struct rope *rope, const struct locus_position_env *env,
+                                     double n, locus_error *error)
 {
-    size_t half = half_of(rope), n_tables = rope->by_row && !rope->dynamic ? 2 : 1, n_past = 0;
-    rope->m = locus_rope_magnitude(scaling);
+    const size_t half = half_of(rope), row_bytes = half * sizeof(float);
+    size_t n_past = 0;
+    rope->n_tables = rope->by_row && !rope->dynamic ? 2 : 1;
+    rope->m = locus_rope_magnitude(&rope->scaling);
     rope->first = env->first_position;
     rope->n_rows = count_rows(rope, env->session_length - env->first_position);
     rope->past = rope->first > rope->trained ? rope->first : rope->trained;
     if (rope->by_row && rope->dynamic && env->session_length > rope->past)
         n_past = (size_t)(env->session_length - rope->past);
-    size_t n_rows = n_tables * (size_t)rope->n_rows, row_bytes = half * sizeof(float);
+    const size_t n_rows = rope->n_tables * (size_t)rope->n_rows;
     rope->cosines = locus_aligned_zalloc(n_rows, row_bytes);
     rope->sines = locus_aligned_zalloc(n_rows, row_bytes);
-    rope->frequencies = calloc(n_tables, half * sizeof *rope->frequencies);
+    rope->frequencies = calloc(rope->n_tables, half * sizeof *rope->frequencies);
     rope->thetas = calloc(n_past ? n_past : 1, half * sizeof *rope->thetas);
     if (!rope->cosines || !rope->sines || !rope->frequencies || !rope->thetas)
-        return locus_fail_memory(error,
-                                 2 * n_rows * row_bytes + n_past * half * sizeof *rope->thetas);
-    fill_table(rope, 0, scaling, rope->by_row ? rope->trained : n);
-    if (n_tables == 2) fill_table(rope, 1, scaling, rope->trained + 1.0);
-    for (size_t past = 0; past < n_past; past++)
-        fill_frequencies(rope, scaling, (double)rope->past + 1 + (double)past,
-                         rope->thetas + past * half);
+        return locus_table_fail(error, "rope", env->session_length - env->first_position,
+                                2 * n_rows * row_bytes + n_past * half * sizeof *rope->thetas);
+    fill_frequencies(rope, rope->by_row ? rope->trained : n, rope->frequencies);
+    if (rope->n_tables == 2) fill_frequencies(rope, rope->trained + 1.0, rope->frequencies + half);
     return LOCUS_OK;
 }
 
@@ -274,6 +281,7 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
     if (!rope) return locus_fail_memory(error, sizeof *rope);
     *state = rope;
     *rope = (struct rope){
+        .scaling = scaling,
         .trained = locus_position_int(spec, "trained"),
         .dim = scaling.dim,
         .head_dim = env->head_dim,
@@ -283,7 +291,7 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
         .own_ladders = locus_position_int(spec, "ladder") == 1,
     };
     if ((status = find_sections(rope, &scaling, spec, error))) return status;
-    return make_tables(rope, &scaling, env, length, error);
+    return make_tables(rope, env, length, error);
 }
 
 static enum locus_frame frame(const void *state)
@@ -355,7 +363,7 @@ static void turn_by_table(const struct rope *rope, float *rows, int n_heads, int
                           size_t table, size_t first, size_t end)
 {
     const int row = place - rope->first;
-    if (row < 0 || row >= rope->n_rows) {
+    if (row < 0 || row >= rope->n_filled) {
         turn_beyond(rope, rows, n_heads, place, rope->frequencies + table * half_of(rope), first,
                     end);
         return;
@@ -507,6 +515,7 @@ const struct locus_position_scheme locus_scheme_rope = {
     .reach = reach,
     .init = init_rope,
     .free = free_rope,
+    .fill = fill,
     .rotate = rotate,
     .takes_axes = takes_axes,
     .frame = frame,

@@ -5,11 +5,9 @@
  * score(i, j) += (sum over k of cos((i - j) / base^(2k/dim)) - 1) / (compression (h+1) / H), the
  * sum over dim/2 values of k from `first`: the paper's index may be read either way.
  */
-#include <stdlib.h>
-
 #include "base/math.h"
-#include "position/distance.h"
 #include "position/registry.h"
+#include "position/tables.h"
 
 /* The sum at one distance; theta[n]. */
 static double inner_product(const double *theta, int n, int distance)
@@ -23,28 +21,39 @@ static double inner_product(const double *theta, int n, int distance)
     return sum;
 }
 
+struct encoding {
+    double compression;
+    int n, n_head;
+    double theta[]; /* [n] */
+};
+
+static void find(const void *values, int layer, int distance, float *biases)
+{
+    const struct encoding *encoding = values;
+    const double sum = inner_product(encoding->theta, encoding->n, distance);
+    (void)layer;
+    for (int h = 0; h < encoding->n_head; h++)
+        biases[h] = (float)(sum / (encoding->compression * (h + 1) / encoding->n_head));
+}
+
 static enum locus_status init_sandwich(void **state, const struct locus_position_env *env,
                                        const struct locus_position_spec *spec, locus_error *error)
 {
-    int dim = locus_position_int(spec, "dim"), first = locus_position_int(spec, "first");
-    double compression = locus_position_number(spec, "compression");
+    const int dim = locus_position_int(spec, "dim"), first = locus_position_int(spec, "first");
+    const double base = locus_position_number(spec, "base");
     if (dim % 2 != 0)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position sandwich: dim is %d; expected an even number", dim);
-    const int n = locus_distance_count(env);
-    enum locus_status status = locus_distance_create(state, 1, env->n_head, n, error);
+    const size_t n_bytes = sizeof(struct encoding) + (size_t)dim / 2 * sizeof(double);
+    enum locus_status status =
+        locus_distance_create(state, "sandwich", 1, env, find, n_bytes, error);
     if (status) return status;
-    double *theta = calloc((size_t)dim / 2, sizeof *theta);
-    if (!theta) return locus_fail_memory(error, (size_t)dim / 2 * sizeof *theta);
+    struct encoding *encoding = ((struct locus_distance_table *)*state)->values;
+    encoding->compression = locus_position_number(spec, "compression");
+    encoding->n = dim / 2;
+    encoding->n_head = env->n_head;
     for (int k = 0; k < dim / 2; k++)
-        theta[k] = locus_power(locus_position_number(spec, "base"), -2.0 * (first + k) / dim);
-    for (int distance = 0; distance < n; distance++) {
-        double sum = inner_product(theta, dim / 2, distance);
-        for (int h = 0; h < env->n_head; h++)
-            *locus_distance_at(*state, 0, h, distance) =
-                (float)(sum / (compression * (h + 1) / env->n_head));
-    }
-    free(theta);
+        encoding->theta[k] = locus_power(base, -2.0 * (first + k) / dim);
     return LOCUS_OK;
 }
 
@@ -66,5 +75,6 @@ const struct locus_position_scheme locus_scheme_sandwich = {
     .params = params,
     .init = init_sandwich,
     .free = locus_distance_free,
+    .fill = locus_distance_fill,
     .bias = locus_distance_bias,
 };

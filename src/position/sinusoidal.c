@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "position/registry.h"
+#include "position/tables.h"
 
 /* How a table of some columns is filled. */
 struct layout {
@@ -25,7 +26,7 @@ struct sinusoidal {
     double *theta; /* [n_embd / 2 + 2]: of both parts of the columns */
     float *table;  /* [n_rows, n_embd]: positions from `first` on */
     float *row;    /* [n_embd]: of one that has no row there, worked out as it comes */
-    int first, n_rows;
+    int first, n_rows, n_filled; /* rows there are room for, and that have been filled */
     int n_embd;
 };
 
@@ -75,16 +76,13 @@ static void fill_position(const struct sinusoidal *sinusoidal, int p, float *row
                  row + first);
 }
 
-static void fill_table(struct sinusoidal *sinusoidal)
+static void fill(void *state, int n_positions)
 {
-    const struct layout *layout = &sinusoidal->layout;
-    const int n_embd = sinusoidal->n_embd, first = first_part(sinusoidal);
-    fill_frequencies(layout, first, sinusoidal->theta);
-    if (layout->width > 0)
-        fill_frequencies(layout, n_embd - first, sinusoidal->theta + (first + 1) / 2);
-    for (int row = 0; row < sinusoidal->n_rows; row++)
-        fill_position(sinusoidal, sinusoidal->first + row,
-                      sinusoidal->table + (size_t)row * (size_t)n_embd);
+    struct sinusoidal *sinusoidal = state;
+    const int n = n_positions - sinusoidal->first;
+    for (int *row = &sinusoidal->n_filled; *row < n && *row < sinusoidal->n_rows; (*row)++)
+        fill_position(sinusoidal, sinusoidal->first + *row,
+                      sinusoidal->table + (size_t)*row * (size_t)sinusoidal->n_embd);
 }
 
 static void free_sinusoidal(void *state)
@@ -128,8 +126,12 @@ static enum locus_status init_sinusoidal(void **state, const struct locus_positi
     sinusoidal->row = malloc(row_bytes);
     sinusoidal->theta = calloc(n_embd / 2 + 2, sizeof *sinusoidal->theta);
     if (!sinusoidal->table || !sinusoidal->row || !sinusoidal->theta)
-        return locus_fail_memory(error, (size_t)sinusoidal->n_rows * row_bytes);
-    fill_table(sinusoidal);
+        return locus_table_fail(error, "sinusoidal", sinusoidal->n_rows,
+                                (size_t)sinusoidal->n_rows * row_bytes);
+    const int part = first_part(sinusoidal);
+    fill_frequencies(&layout, part, sinusoidal->theta);
+    if (layout.width > 0)
+        fill_frequencies(&layout, env->n_embd - part, sinusoidal->theta + (part + 1) / 2);
     return LOCUS_OK;
 }
 
@@ -137,7 +139,7 @@ static enum locus_status init_sinusoidal(void **state, const struct locus_positi
 static const float *row_of(const struct sinusoidal *sinusoidal, int place)
 {
     const int row = place - sinusoidal->first;
-    if (row >= 0 && row < sinusoidal->n_rows)
+    if (row >= 0 && row < sinusoidal->n_filled)
         return sinusoidal->table + (size_t)row * (size_t)sinusoidal->n_embd;
     fill_position(sinusoidal, place, sinusoidal->row);
     return sinusoidal->row;
@@ -184,6 +186,7 @@ const struct locus_position_scheme locus_scheme_sinusoidal = {
     .params = params,
     .init = init_sinusoidal,
     .free = free_sinusoidal,
+    .fill = fill,
     .embed = embed,
     .takes_axes = takes_axes,
 };

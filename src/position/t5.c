@@ -6,9 +6,11 @@
  * ln(max_distance/exact) * (buckets - exact))). T5 does not scale its scores: such a checkpoint has
  * attention.scale 1.
  */
+#include <string.h>
+
 #include "base/math.h"
-#include "position/distance.h"
 #include "position/registry.h"
+#include "position/tables.h"
 #include "position/tensors.h"
 
 static int bucket_of(int distance, int buckets, int max_distance)
@@ -21,27 +23,35 @@ static int bucket_of(int distance, int buckets, int max_distance)
     return bucket < buckets - 1 ? (int)bucket : buckets - 1;
 }
 
+struct learned {
+    const float *table; /* [buckets, n_head]; the model's */
+    int buckets, max_distance, n_head;
+};
+
+static void find(const void *values, int layer, int distance, float *biases)
+{
+    const struct learned *learned = values;
+    const int bucket = bucket_of(distance, learned->buckets, learned->max_distance);
+    (void)layer;
+    memcpy(biases, learned->table + (size_t)bucket * (size_t)learned->n_head,
+           (size_t)learned->n_head * sizeof *biases);
+}
+
 static enum locus_status init_t5(void **state, const struct locus_position_env *env,
                                  const struct locus_position_spec *spec, locus_error *error)
 {
     const struct locus_tensor_query query = {env, "t5", LOCUS_WHOLE_MODEL};
-    int buckets = locus_position_int(spec, "buckets");
-    int max_distance = locus_position_int(spec, "max_distance");
-    const float *learned;
-    if (max_distance <= buckets / 2)
+    struct learned learned = {.buckets = locus_position_int(spec, "buckets"),
+                              .max_distance = locus_position_int(spec, "max_distance"),
+                              .n_head = env->n_head};
+    if (learned.max_distance <= learned.buckets / 2)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position t5: max_distance is %d; expected more than buckets/2 = %d",
-                          max_distance, buckets / 2);
-    enum locus_status status = locus_tensor_find(&query, "position_bias.weight", buckets,
-                                                 env->n_head, &learned, NULL, error);
-    const int n = locus_distance_count(env);
-    if (!status) status = locus_distance_create(state, 1, env->n_head, n, error);
-    for (int distance = 0; !status && distance < n; distance++) {
-        const float *row =
-            learned + (size_t)bucket_of(distance, buckets, max_distance) * (size_t)env->n_head;
-        for (int h = 0; h < env->n_head; h++)
-            *locus_distance_at(*state, 0, h, distance) = row[h];
-    }
+                          learned.max_distance, learned.buckets / 2);
+    enum locus_status status = locus_tensor_find(&query, "position_bias.weight", learned.buckets,
+                                                 env->n_head, &learned.table, NULL, error);
+    if (!status) status = locus_distance_create(state, "t5", 1, env, find, sizeof learned, error);
+    if (!status) memcpy(((struct locus_distance_table *)*state)->values, &learned, sizeof learned);
     return status;
 }
 
@@ -66,5 +76,6 @@ const struct locus_position_scheme locus_scheme_t5 = {
     .tensors = tensors,
     .init = init_t5,
     .free = locus_distance_free,
+    .fill = locus_distance_fill,
     .bias = locus_distance_bias,
 };

@@ -12,33 +12,36 @@
 #include "base/buffer.h"
 #include "base/math.h"
 #include "kernels/kernels.h"
-#include "position/distance.h"
 #include "position/registry.h"
+#include "position/tables.h"
 #include "position/tensors.h"
 
 struct xl_layer {
-    const float *u;  /* [n_head, head_dim]; the model's */
-    float *v_less_u; /* [n_head, head_dim] */
-    float
-        *products; /* [n_head, n / LOCUS_KEY_PANEL] panels: W_r R, from the longest distance to 0 */
+    const float *u;   /* [n_head, head_dim]; the model's */
+    const float *w_r; /* [n_head * head_dim, n_embd]; the model's */
+    float *v_less_u;  /* [n_head, head_dim] */
+    float *products;  /* [n_head, n / LOCUS_KEY_PANEL] panels: W_r R, from the longest distance to
+                       * 0 */
 };
 
-struct xl {
-    int n_layer, n_head, head_dim;
-    int n; /* distances 0 .. n-1, whole panels */
-    float scale;
-    struct locus_kernels kernels; /* the session's; they change no bit */
-    struct xl_layer layers[];
-};
-
-/* ---- set-up ------------------------------------------------------------------------------- */
-
-/* What the tables of all layers are made from. */
+/* What makes the tables of all layers. */
 struct encoder {
     double *theta; /* [n_embd / 2] */
     float *block;  /* [n_embd, LOCUS_KEY_PANEL]: R of some distances */
     int n_embd, clamp;
 };
+
+struct xl {
+    int n_layer, n_head, head_dim;
+    int n, n_filled; /* distances 0 .. n-1, whole panels; those that have been filled */
+    float scale;
+    struct locus_kernels kernels; /* the session's; they change no bit */
+    struct locus_position_env env;
+    struct encoder encoder;
+    struct xl_layer layers[];
+};
+
+/* ---- tables ------------------------------------------------------------------------------- */
 
 /* block[:, l] = R of distance `longest` - l. An odd width's last row stays zero. */
 static void encode_block(const struct encoder *encoder, int longest)
@@ -74,82 +77,91 @@ static void dot_columns(float *restrict out, const float *restrict row,
         out[l] = sums[l];
 }
 
-/* The products of W_r [n_head * head_dim, n_embd] with R of every distance: a block of them is a
- * panel. */
-static void fill_products(const struct xl *xl, const struct encoder *encoder, const float *w_r,
-                          const struct xl_layer *layer)
+/* A layer's panels whose longest distance is `longest`: the products of W_r with the encoder's
+ * block. */
+static void fill_panels(const struct xl *xl, const struct xl_layer *layer, int longest)
 {
-    size_t head_dim = (size_t)xl->head_dim, n_embd = (size_t)encoder->n_embd;
-    for (int first = 0; first < xl->n; first += LOCUS_KEY_PANEL) {
-        encode_block(encoder, xl->n - 1 - first);
-        for (int h = 0; h < xl->n_head; h++) {
-            float *panel = head_panels(xl, layer, h) + (size_t)first * head_dim;
-            const float *rows = w_r + (size_t)h * head_dim * n_embd;
-            for (size_t d = 0; d < head_dim; d++)
-                dot_columns(panel + d * LOCUS_KEY_PANEL, rows + d * n_embd, encoder->block,
-                            encoder->n_embd);
-        }
+    const struct encoder *encoder = &xl->encoder;
+    const size_t head_dim = (size_t)xl->head_dim, n_embd = (size_t)encoder->n_embd;
+    const size_t first = (size_t)(xl->n - 1 - longest);
+    for (int h = 0; h < xl->n_head; h++) {
+        float *panel = head_panels(xl, layer, h) + first * head_dim;
+        const float *rows = layer->w_r + (size_t)h * head_dim * n_embd;
+        for (size_t d = 0; d < head_dim; d++)
+            dot_columns(panel + d * LOCUS_KEY_PANEL, rows + d * n_embd, encoder->block,
+                        encoder->n_embd);
     }
 }
 
-static enum locus_status make_layer(struct xl *xl, int index, const struct encoder *encoder,
-                                    const struct locus_position_env *env, locus_error *error)
+static void fill(void *state, int n_positions)
+{
+    struct xl *xl = state;
+    const int n = locus_distance_count(&xl->env, n_positions);
+    for (; xl->n_filled < n; xl->n_filled += LOCUS_KEY_PANEL) {
+        const int longest = xl->n_filled + LOCUS_KEY_PANEL - 1;
+        encode_block(&xl->encoder, longest);
+        for (int layer = 0; layer < xl->n_layer; layer++)
+            fill_panels(xl, &xl->layers[layer], longest);
+    }
+}
+
+/* ---- set-up ------------------------------------------------------------------------------- */
+
+static enum locus_status make_layer(struct xl *xl, int index, const struct locus_position_env *env,
+                                    locus_error *error)
 {
     const struct locus_tensor_query query = {env, "transformer-xl", index};
     struct xl_layer *layer = &xl->layers[index];
     size_t n_rows = (size_t)xl->n_head * (size_t)xl->head_dim;
-    const float *v, *w_r;
+    const float *v;
     enum locus_status status;
     if ((status = locus_tensor_find(&query, "position_u", xl->n_head, xl->head_dim, &layer->u, NULL,
                                     error)) ||
         (status =
              locus_tensor_find(&query, "position_v", xl->n_head, xl->head_dim, &v, NULL, error)) ||
-        (status = locus_tensor_find(&query, "position_r.weight", (int)n_rows, env->n_embd, &w_r,
-                                    NULL, error)))
+        (status = locus_tensor_find(&query, "position_r.weight", (int)n_rows, env->n_embd,
+                                    &layer->w_r, NULL, error)))
         return status;
     layer->v_less_u = locus_aligned_zalloc(n_rows, sizeof(float));
     layer->products = locus_aligned_zalloc(n_rows, (size_t)xl->n * sizeof(float));
     if (!layer->v_less_u || !layer->products)
-        return locus_fail_memory(error, n_rows * ((size_t)xl->n + 1) * sizeof(float));
+        return locus_table_fail(error, "transformer-xl", xl->n,
+                                n_rows * ((size_t)xl->n + 1) * sizeof(float));
     for (size_t i = 0; i < n_rows; i++)
         layer->v_less_u[i] = v[i] - layer->u[i];
-    fill_products(xl, encoder, w_r, layer);
     return LOCUS_OK;
 }
 
 static void free_xl(void *state)
 {
     struct xl *xl = state;
-    for (int l = 0; xl && l < xl->n_layer; l++) {
+    if (!xl) return;
+    free(xl->encoder.theta);
+    locus_aligned_free(xl->encoder.block);
+    for (int l = 0; l < xl->n_layer; l++) {
         locus_aligned_free(xl->layers[l].v_less_u);
         locus_aligned_free(xl->layers[l].products);
     }
     free(xl);
 }
 
-static enum locus_status make_layers(struct xl *xl, const struct locus_position_env *env,
-                                     const struct locus_position_spec *spec, locus_error *error)
+static enum locus_status make_encoder(struct encoder *encoder, const struct locus_position_env *env,
+                                      const struct locus_position_spec *spec, locus_error *error)
 {
-    size_t half = (size_t)env->n_embd / 2, block_floats = (size_t)env->n_embd * LOCUS_KEY_PANEL;
-    struct encoder encoder = {
+    const size_t half = (size_t)env->n_embd / 2;
+    const size_t block_floats = (size_t)env->n_embd * LOCUS_KEY_PANEL;
+    *encoder = (struct encoder){
         .theta = calloc(half + 1, sizeof(double)),
         .block = locus_aligned_zalloc(block_floats, sizeof(float)),
         .n_embd = env->n_embd,
         .clamp = locus_position_int(spec, "clamp"),
     };
-    enum locus_status status = LOCUS_OK;
-    if (encoder.theta && encoder.block) {
-        for (size_t k = 0; k < half; k++)
-            encoder.theta[k] =
-                locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / env->n_embd);
-        for (int layer = 0; !status && layer < xl->n_layer; layer++)
-            status = make_layer(xl, layer, &encoder, env, error);
-    } else {
-        status = locus_fail_memory(error, block_floats * sizeof(float));
-    }
-    free(encoder.theta);
-    locus_aligned_free(encoder.block);
-    return status;
+    if (!encoder->theta || !encoder->block)
+        return locus_fail_memory(error, block_floats * sizeof(float));
+    for (size_t k = 0; k < half; k++)
+        encoder->theta[k] =
+            locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / env->n_embd);
+    return LOCUS_OK;
 }
 
 static enum locus_status init_xl(void **state, const struct locus_position_env *env,
@@ -162,10 +174,15 @@ static enum locus_status init_xl(void **state, const struct locus_position_env *
     xl->n_layer = env->n_layer;
     xl->n_head = env->n_head;
     xl->head_dim = env->head_dim;
-    xl->n = (locus_distance_count(env) - 1) / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL + LOCUS_KEY_PANEL;
+    const int n = locus_distance_count(env, env->session_length);
+    xl->n = (n - 1) / LOCUS_KEY_PANEL * LOCUS_KEY_PANEL + LOCUS_KEY_PANEL;
     xl->scale = env->score_scale;
+    xl->env = *env;
     enum locus_status status = locus_kernels_init(&xl->kernels, env->kernels, error);
-    return status ? status : make_layers(xl, env, spec, error);
+    if (!status) status = make_encoder(&xl->encoder, env, spec, error);
+    for (int layer = 0; !status && layer < xl->n_layer; layer++)
+        status = make_layer(xl, layer, env, error);
+    return status;
 }
 
 /* ---- use ---------------------------------------------------------------------------------- */
@@ -265,6 +282,7 @@ const struct locus_position_scheme locus_scheme_transformer_xl = {
     .tensors = tensors,
     .init = init_xl,
     .free = free_xl,
+    .fill = fill,
     .rotate = rotate,
     .bias = bias,
     .scratch_floats = scratch_floats,

@@ -15,17 +15,19 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "position/distance.h"
 #include "position/registry.h"
+#include "position/tables.h"
 
 enum { MOST_GROWTH = 1024 /* of a key within a block: what a half float bears */ };
 
 struct xpos {
     float *cosines, *sines; /* [n_rows, dim/2] each, of positions from `first` on */
-    double *thetas;         /* [dim/2] */
-    float *query_scales;    /* [n_distances, dim/2]: zeta^(n/scale_base), n from the origin */
-    float *key_scales;      /* [block_length, dim/2]: zeta^(-n/scale_base) */
-    int first, n_rows, n_distances, block_length;
+    double *thetas, *zetas; /* [dim/2] */
+    double scale_base;
+    float *query_scales; /* [n_distances, dim/2]: zeta^(n/scale_base), n from the origin */
+    float *key_scales;   /* [block_length, dim/2]: zeta^(-n/scale_base) */
+    struct locus_position_env env;
+    int first, n_rows, n_distances; /* n_*: those that have been filled */
     size_t half, head_dim;
     bool adjacent;
 };
@@ -37,6 +39,7 @@ static void free_xpos(void *state)
     locus_aligned_free(xpos->cosines);
     locus_aligned_free(xpos->sines);
     free(xpos->thetas);
+    free(xpos->zetas);
     locus_aligned_free(xpos->query_scales);
     locus_aligned_free(xpos->key_scales);
     free(xpos);
@@ -50,20 +53,22 @@ static void fill_angle(int place, double theta, float *cosine_at, float *sine_at
     *sine_at = (float)sine;
 }
 
-/* One pair's column of every table. */
-static void fill_pair(struct xpos *xpos, size_t k, double zeta, double scale_base)
+static void fill(void *state, int n_positions)
 {
-    for (int row = 0; row < xpos->n_rows; row++) {
-        const size_t at = (size_t)row * xpos->half + k;
-        fill_angle(xpos->first + row, xpos->thetas[k], xpos->cosines + at, xpos->sines + at);
+    struct xpos *xpos = state;
+    const int n_distances = locus_distance_count(&xpos->env, n_positions);
+    for (; xpos->n_rows < n_positions - xpos->first; xpos->n_rows++) {
+        const size_t at = (size_t)xpos->n_rows * xpos->half;
+        for (size_t k = 0; k < xpos->half; k++)
+            fill_angle(xpos->first + xpos->n_rows, xpos->thetas[k], xpos->cosines + at + k,
+                       xpos->sines + at + k);
     }
-    for (int p = 0; p < xpos->n_distances; p++) {
-        const double scale = locus_power(zeta, p / scale_base);
-        xpos->query_scales[(size_t)p * xpos->half + k] =
-            scale > 1e-37 ? (float)scale : 0; /* subnormals are slow */
-    }
-    for (int p = 0; p < xpos->block_length; p++)
-        xpos->key_scales[(size_t)p * xpos->half + k] = (float)locus_power(zeta, -p / scale_base);
+    for (; xpos->n_distances < n_distances; xpos->n_distances++)
+        for (size_t k = 0; k < xpos->half; k++) {
+            const double scale = locus_power(xpos->zetas[k], xpos->n_distances / xpos->scale_base);
+            xpos->query_scales[(size_t)xpos->n_distances * xpos->half + k] =
+                scale > 1e-37 ? (float)scale : 0; /* subnormals are slow */
+        }
 }
 
 static enum locus_status check(const struct locus_position_env *env, int dim, double zeta,
@@ -97,22 +102,26 @@ static enum locus_status init_xpos(void **state, const struct locus_position_env
     xpos->half = (size_t)dim / 2;
     xpos->head_dim = (size_t)env->head_dim;
     xpos->adjacent = locus_position_int(spec, "pairs") == 1;
-    xpos->block_length = env->block_length;
+    xpos->scale_base = scale_base;
+    xpos->env = *env;
     xpos->first = env->first_position;
-    xpos->n_rows = env->session_length - env->first_position;
-    xpos->n_distances = locus_distance_count(env);
-    size_t n = (size_t)xpos->n_distances, n_block = (size_t)env->block_length;
-    size_t row_bytes = xpos->half * sizeof(float);
+    const int n = locus_distance_count(env, env->session_length);
+    const size_t n_block = (size_t)env->block_length, row_bytes = xpos->half * sizeof(float);
     xpos->thetas = calloc(xpos->half, sizeof *xpos->thetas);
-    xpos->cosines = locus_aligned_zalloc((size_t)xpos->n_rows, row_bytes);
-    xpos->sines = locus_aligned_zalloc((size_t)xpos->n_rows, row_bytes);
-    xpos->query_scales = locus_aligned_zalloc(n, row_bytes);
+    xpos->zetas = calloc(xpos->half, sizeof *xpos->zetas);
+    xpos->cosines = locus_aligned_zalloc((size_t)n, row_bytes);
+    xpos->sines = locus_aligned_zalloc((size_t)n, row_bytes);
+    xpos->query_scales = locus_aligned_zalloc((size_t)n, row_bytes);
     xpos->key_scales = locus_aligned_zalloc(n_block, row_bytes);
-    if (!xpos->thetas || !xpos->cosines || !xpos->sines || !xpos->query_scales || !xpos->key_scales)
-        return locus_fail_memory(error, (3 * n + n_block) * row_bytes);
+    if (!xpos->thetas || !xpos->zetas || !xpos->cosines || !xpos->sines || !xpos->query_scales ||
+        !xpos->key_scales)
+        return locus_table_fail(error, "xpos", n, (3 * (size_t)n + n_block) * row_bytes);
     for (size_t k = 0; k < xpos->half; k++) {
         xpos->thetas[k] = locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / dim);
-        fill_pair(xpos, k, (2.0 * (double)k / dim + gamma) / (1 + gamma), scale_base);
+        xpos->zetas[k] = (2.0 * (double)k / dim + gamma) / (1 + gamma);
+        for (int p = 0; p < env->block_length; p++)
+            xpos->key_scales[(size_t)p * xpos->half + k] =
+                (float)locus_power(xpos->zetas[k], -p / scale_base);
     }
     return LOCUS_OK;
 }
@@ -191,6 +200,7 @@ const struct locus_position_scheme locus_scheme_xpos = {
     .params = params,
     .init = init_xpos,
     .free = free_xpos,
+    .fill = fill,
     .rotate = rotate,
     .frame = frame,
 };
