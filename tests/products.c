@@ -16,9 +16,9 @@ static const struct {
     enum locus_tensor_type type;
     int scale, min;
 } halves[] = {
-    {LOCUS_Q8_0, 0, -1},   {LOCUS_Q5_0, 0, -1},   {LOCUS_Q5_1, 0, 2}, {LOCUS_Q4_0, 0, -1},
-    {LOCUS_Q4_1, 0, 2},    {LOCUS_IQ4_NL, 0, -1}, {LOCUS_Q4_K, 0, 2}, {LOCUS_Q5_K, 0, 2},
-    {LOCUS_Q6_K, 208, -1}, {LOCUS_Q3_K, 108, -1},
+    {LOCUS_Q8_0, 0, -1},   {LOCUS_Q5_0, 0, -1},   {LOCUS_Q5_1, 0, 2},   {LOCUS_Q4_0, 0, -1},
+    {LOCUS_Q4_1, 0, 2},    {LOCUS_IQ4_NL, 0, -1}, {LOCUS_Q4_K, 0, 2},   {LOCUS_Q5_K, 0, 2},
+    {LOCUS_Q6_K, 208, -1}, {LOCUS_Q3_K, 108, -1}, {LOCUS_Q2_K, 80, 82},
 };
 
 static void put_half(unsigned char *at, int odd)
@@ -34,7 +34,10 @@ static void random_floats_row(unsigned char *row, enum locus_tensor_type type, i
         float value = random_float(odd);
         uint16_t half =
             type == LOCUS_F16 ? locus_float_to_f16(value) : (uint16_t)(locus_bits_of(value) >> 16);
-        if (type == LOCUS_F32)
+        const double wide = (double)value * (1 + 1e-9);
+        if (type == LOCUS_F64)
+            memcpy(row + 8 * c, &wide, 8);
+        else if (type == LOCUS_F32)
             memcpy(row + 4 * c, &value, 4);
         else
             memcpy(row + 2 * c, &half, 2);
@@ -49,6 +52,13 @@ void random_row(unsigned char *row, enum locus_tensor_type type, int n_values, i
         return;
     }
     size_t h = 0;
+    for (int b = 0; type == LOCUS_MXFP4 && b < n_values / info->block_values;
+         b++, row += info->block_bytes) {
+        for (int i = 1; i < info->block_bytes; i++)
+            row[i] = (unsigned char)random_bits();
+        row[0] = (unsigned char)random_int(odd ? 0 : 120, odd ? 255 : 130);
+    }
+    if (type == LOCUS_MXFP4) return;
     while (halves[h].type != type)
         ck_assert_uint_lt(++h, sizeof halves / sizeof *halves);
     for (int b = 0; b < n_values / info->block_values; b++, row += info->block_bytes) {

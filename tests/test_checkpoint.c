@@ -280,7 +280,7 @@ static void make_half_block(struct locus_buffer *out)
 static void make_foreign_type(struct locus_buffer *out)
 {
     put_header(out, 3, 1, 0);
-    put_tensor(out, "output.weight", 256, 10, 0);
+    put_tensor(out, "output.weight", 256, 16, 0);
     put_data(out, 32, 256);
 }
 
@@ -354,7 +354,7 @@ static const struct refusal {
     {make_zero_dim, {"'output.weight'", "dimension 0 is 0", "expected 1 to"}},
     {make_overflowing_dims, {"'output.weight'", "product of its dimensions overflows"}},
     {make_half_block, {"'output.weight'", "rows of 33 values", "a multiple of 32"}},
-    {make_foreign_type, {"'output.weight'", "type 10 (Q2_K)", "locus reads F32, F16, BF16, Q8_0"}},
+    {make_foreign_type, {"'output.weight'", "type 16 (IQ2_XXS)", "locus reads F32, F16, BF16, F64"}},
     {make_unknown_type, {"'output.weight'", "type 4000000000 (unknown)", "locus reads F32"}},
     {make_overlap, {"'second.weight'", "overlaps tensor 'first.weight'", "expected 64 or more"}},
     {make_past_the_end, {"'output.weight'", "32 bytes at offset 64", "the file has 64"}},

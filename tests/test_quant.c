@@ -244,8 +244,8 @@ START_TEST(packed_rows_come_back)
 END_TEST
 
 /* One output by its definition: multiply-adds along the columns; of quantised weights one a scale,
- * of an exact integer dot and the product of both scales, and one for the mins of 32 columns, of
- * the sum of the activations and the product of min and scale. */
+ * of an exact integer dot and the product of both scales, and one for each min, of the
+ * sum of its activations and the product of min and scale. */
 static float sum_of(const struct matrix *matrix, int row, const float *x)
 {
     const struct locus_weight_type *type = locus_weight_type(matrix->type);
@@ -258,7 +258,6 @@ static float sum_of(const struct matrix *matrix, int row, const float *x)
         int8_t q[LOCUS_QUANT_BLOCK];
         struct locus_levels levels;
         const float in_scale = locus_quantize_block(q, x + b * LOCUS_QUANT_BLOCK);
-        int sum = 0;
         type->read(&levels, stored, b);
         for (int s = 0; s < form.n_scales; s++) {
             int dot = 0;
@@ -266,9 +265,12 @@ static float sum_of(const struct matrix *matrix, int row, const float *x)
                 if (form.n_scales == 1 || i / 16 == s) dot += q[i] * levels.q[i];
             acc = fmaf((float)dot, levels.scale[s] * in_scale, acc);
         }
-        for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
-            sum += q[i];
-        if (form.mins) acc = fmaf((float)sum, levels.min * in_scale, acc);
+        for (int s = 0; form.mins && s < form.n_scales; s++) {
+            int sum = 0;
+            for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
+                if (form.n_scales == 1 || i / 16 == s) sum += q[i];
+            acc = fmaf((float)sum, levels.min[s] * in_scale, acc);
+        }
     }
     return acc;
 }

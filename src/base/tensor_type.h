@@ -15,12 +15,15 @@ enum locus_tensor_type {
     LOCUS_Q5_0 = 6,
     LOCUS_Q5_1 = 7,
     LOCUS_Q8_0 = 8,
+    LOCUS_Q2_K = 10,
     LOCUS_Q3_K = 11,
     LOCUS_Q4_K = 12,
     LOCUS_Q5_K = 13,
     LOCUS_Q6_K = 14,
     LOCUS_IQ4_NL = 20,
-    LOCUS_BF16 = 30
+    LOCUS_F64 = 28,
+    LOCUS_BF16 = 30,
+    LOCUS_MXFP4 = 39
 };
 
 struct locus_tensor_type_info {
@@ -28,7 +31,7 @@ struct locus_tensor_type_info {
     const char *name; /* "F32" */
     int block_values; /* values a block along a row: 1, 32 or 256 */
     int block_bytes;
-    int file_type; /* GGUF's general.file_type of a file that is mostly of this type */
+    int file_type; /* GGUF's general.file_type of a file that is mostly of this type; -1: none */
 };
 
 /* The type's description, or NULL for a type this library doesn't read. */

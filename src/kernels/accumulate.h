@@ -2,7 +2,7 @@
  *
  *   floats   one step a column: activation x weight
  *   blocks   one a scale of 32 columns: integer dot (exact in any order) x scales;
- *            and one for the block's mins, if it has them: sum of the activations x mins
+ *            and one for each of the block's mins, if it has them: sum of the activations x mins
  *
  * Included by a level's file after its simd_*.h and the integer dots.
  */
@@ -99,15 +99,17 @@ INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *blo
                     vec_mul(scales, vec_set(in[(size_t)t * stride].scale)), acc[t * n_vecs + v]);
         }
     }
-    for (int v = 0; form.mins && v < n_vecs; v++) {
-        vec min = vec_load(mins + (first + v) * VEC_LANES);
-        for (int t = 0; t < n_rows; t++) {
-            const struct locus_activation_block *x = &in[(size_t)t * stride];
-            vec sum = vec_set((float)x->minus_128_sum * (-1 / 128.0f)); /* exact */
-            acc[t * n_vecs + v] =
-                vec_fma(sum, vec_mul(min, vec_set(x->scale)), acc[t * n_vecs + v]);
+    for (int s = 0; form.mins && s < form.n_scales; s++)
+        for (int v = 0; v < n_vecs; v++) {
+            vec min = vec_load(mins + s * LOCUS_PANEL + (first + v) * VEC_LANES);
+            for (int t = 0; t < n_rows; t++) {
+                const struct locus_activation_block *x = &in[(size_t)t * stride];
+                const int32_t minus_128 = locus_minus_128_part(x, form.n_scales, s);
+                vec sum = vec_set((float)minus_128 * (-1 / 128.0f)); /* exact */
+                acc[t * n_vecs + v] =
+                    vec_fma(sum, vec_mul(min, vec_set(x->scale)), acc[t * n_vecs + v]);
+            }
         }
-    }
 }
 
 INLINE void accumulate_blocks(struct locus_traits form, vec *acc, const struct locus_matmul *op,
@@ -176,6 +178,11 @@ static void matmul_q8_two(const struct locus_matmul *op, struct locus_share shar
     matmul_panels(locus_forms[LOCUS_FORM_Q8_TWO], op, share);
 }
 
+static void matmul_q8_two_min(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_panels(locus_forms[LOCUS_FORM_Q8_TWO_MIN], op, share);
+}
+
 INLINE void set_float_products(struct locus_kernels *kernels)
 {
     kernels->matmul[LOCUS_FORM_F32] = matmul_f32;
@@ -190,6 +197,7 @@ INLINE void set_block_products(struct locus_kernels *kernels)
     kernels->matmul[LOCUS_FORM_Q8_MIN] = matmul_q8_min;
     kernels->matmul[LOCUS_FORM_Q4_MIN] = matmul_q4_min;
     kernels->matmul[LOCUS_FORM_Q8_TWO] = matmul_q8_two;
+    kernels->matmul[LOCUS_FORM_Q8_TWO_MIN] = matmul_q8_two_min;
 }
 
 #endif

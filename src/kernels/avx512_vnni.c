@@ -21,9 +21,7 @@ INLINE ivec dots_start(struct locus_traits form, const struct locus_activation_b
     const int offset = form.negative ? 128 : form.offset;
     if (offset == 0) return _mm512_setzero_si512();
     if (offset == 8) return _mm512_set1_epi32(in->minus_8_sum);
-    if (form.n_scales == 1) return _mm512_set1_epi32(in->minus_128_sum);
-    return _mm512_set1_epi32(s == 0 ? in->minus_128_first
-                                    : in->minus_128_sum - in->minus_128_first);
+    return _mm512_set1_epi32(locus_minus_128_part(in, form.n_scales, s));
 }
 
 INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *q)
@@ -56,7 +54,7 @@ INLINE struct locus_traits unpacked(struct locus_traits form)
 }
 
 enum {
-    BLOCK_BYTES = LOCUS_PANEL * (LOCUS_QUANT_BLOCK + 2 * sizeof(float))
+    BLOCK_BYTES = LOCUS_PANEL * (LOCUS_QUANT_BLOCK + 4 * sizeof(float))
 }; /* unpacked, at most */
 
 /* The rows of a product that are being worked off, over one strip of one panel. */
@@ -82,9 +80,9 @@ INLINE void unpack(struct locus_traits form, char *out, const char *packed, int 
             for (int s = 0; s < form.n_scales; s++)
                 vec_store(floats + s * LOCUS_PANEL + v * VEC_LANES,
                           block_scales(form, block, s, v));
-            if (form.mins)
-                vec_store(floats + form.n_scales * LOCUS_PANEL + v * VEC_LANES,
-                          vec_load(mins + v * VEC_LANES));
+            for (int s = 0; form.mins && s < form.n_scales; s++)
+                vec_store(floats + (form.n_scales + s) * LOCUS_PANEL + v * VEC_LANES,
+                          vec_load(mins + s * LOCUS_PANEL + v * VEC_LANES));
             for (int g = 0; g < LOCUS_QUANT_BLOCK / 4; g++)
                 _mm512_storeu_si512(
                     levels + (g * LOCUS_PANEL + v * VEC_LANES) * 4,
@@ -207,6 +205,11 @@ static void blocks_q8_two(const struct locus_matmul *op, struct locus_share shar
     matmul_blocks(LOCUS_FORM_Q8_TWO, op, share);
 }
 
+static void blocks_q8_two_min(const struct locus_matmul *op, struct locus_share share)
+{
+    matmul_blocks(LOCUS_FORM_Q8_TWO_MIN, op, share);
+}
+
 void locus_kernels_avx512_vnni(struct locus_kernels *kernels)
 {
     kernels->matmul[LOCUS_FORM_Q8] = blocks_q8;
@@ -214,5 +217,6 @@ void locus_kernels_avx512_vnni(struct locus_kernels *kernels)
     kernels->matmul[LOCUS_FORM_Q8_MIN] = blocks_q8_min;
     kernels->matmul[LOCUS_FORM_Q4_MIN] = blocks_q4_min;
     kernels->matmul[LOCUS_FORM_Q8_TWO] = blocks_q8_two;
+    kernels->matmul[LOCUS_FORM_Q8_TWO_MIN] = blocks_q8_two_min;
 }
 #endif

@@ -3,7 +3,7 @@
  * A panel has 32 rows of a matrix. Its columns lie in blocks, one after another, of
  *
  *     scales   [n_scales][32]            halves or floats
- *     mins     [32]                      floats, of forms that have them
+ *     mins     [n_scales][32]            floats, of forms that have them
  *     levels   8 bits: [8][32][4]        [c / 4][row][c % 4] holds column c
  *              4 bits: [4][32][4]        its low nibble column c, the high one column c + 16
  *
@@ -27,6 +27,7 @@ enum locus_form {
     LOCUS_FORM_Q8_MIN,
     LOCUS_FORM_Q4_MIN,
     LOCUS_FORM_Q8_TWO, /* two scales */
+    LOCUS_FORM_Q8_TWO_MIN,
     LOCUS_N_FORMS
 };
 
@@ -37,7 +38,7 @@ struct locus_traits {
     bool negative;   /* levels are stored with a sign */
     int n_scales;    /* of 32 columns: 0 (floats), 1, or 2 of 16 columns each */
     int scale_bytes; /* 2: halves, 4: floats */
-    bool mins;
+    bool mins;       /* as many as scales */
 };
 
 static const struct locus_traits locus_forms[] = {
@@ -60,6 +61,8 @@ static const struct locus_traits locus_forms[] = {
                            .negative = true,
                            .n_scales = 2,
                            .scale_bytes = 4},
+    [LOCUS_FORM_Q8_TWO_MIN] =
+        {.columns = LOCUS_QUANT_BLOCK, .bits = 8, .n_scales = 2, .scale_bytes = 4, .mins = true},
 };
 
 /* Where a block's mins begin, and its levels; how many bytes it has. */
@@ -70,7 +73,8 @@ static inline size_t locus_block_mins(struct locus_traits form)
 
 static inline size_t locus_block_levels(struct locus_traits form)
 {
-    return locus_block_mins(form) + (form.mins ? sizeof(float) * LOCUS_PANEL : 0);
+    return locus_block_mins(form) +
+           (form.mins ? (size_t)form.n_scales * sizeof(float) * LOCUS_PANEL : 0);
 }
 
 static inline size_t locus_block_bytes(struct locus_traits form)

@@ -80,6 +80,14 @@ struct locus_activation_block {
     int8_t q[LOCUS_QUANT_BLOCK];
 };
 
+/* The sum of part number s of n_parts, 1 or 2, of a block, times -128. */
+static inline int32_t locus_minus_128_part(const struct locus_activation_block *block, int n_parts,
+                                           int s)
+{
+    if (n_parts == 1) return block->minus_128_sum;
+    return s == 0 ? block->minus_128_first : block->minus_128_sum - block->minus_128_first;
+}
+
 /* Rows of activations. Quantised weights multiply `blocks`; BF16 ones `bf16` in a set that has
  * to_bf16; the others `x`. */
 struct locus_activations {

@@ -20,16 +20,18 @@ struct packing {
 /* ---- floats ------------------------------------------------------------------------------- */
 
 /* Columns from `first` on of one row. */
-static void pack_lane(struct locus_traits form, void *panel, int lane, const void *row,
+static void pack_lane(const struct locus_weight_type *type, void *panel, int lane, const void *row,
                       size_t first, size_t cols)
 {
+    const struct locus_traits form = locus_forms[type->form];
     const size_t columns = (size_t)form.columns;
+    const double *doubles = row;
     const float *floats = row;
     const uint16_t *halves = row;
     for (size_t c = first; c < cols; c++) {
         const size_t at = (c / columns * LOCUS_PANEL + (size_t)lane) * columns + c % columns;
         if (form.bits == 32)
-            ((float *)panel)[at] = floats[c];
+            ((float *)panel)[at] = type->doubles ? (float)doubles[c] : floats[c];
         else
             ((uint16_t *)panel)[at] = halves[c];
     }
@@ -66,16 +68,18 @@ static size_t pack_words(uint16_t *out, const unsigned char *const rows[LOCUS_PA
 
 /* n_rows of a panel; whole panels but for their last columns by squares, the rest a lane at a time.
  */
-static void pack_floats(struct locus_traits form, void *panel,
+static void pack_floats(const struct locus_weight_type *type, void *panel,
                         const unsigned char *const rows[LOCUS_PANEL], int n_rows, size_t cols)
 {
+    const struct locus_traits form = locus_forms[type->form];
+    const bool whole = n_rows == LOCUS_PANEL && !type->doubles;
     size_t done = 0;
-    if (n_rows == LOCUS_PANEL && form.bits * form.columns == 32)
+    if (whole && form.bits * form.columns == 32)
         done = pack_dwords(panel, rows, cols / (size_t)form.columns) * (size_t)form.columns;
-    else if (n_rows == LOCUS_PANEL)
+    else if (whole)
         done = pack_words(panel, rows, cols);
     for (int lane = 0; lane < n_rows; lane++)
-        pack_lane(form, panel, lane, rows[lane], done, cols);
+        pack_lane(type, panel, lane, rows[lane], done, cols);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------- */
@@ -90,7 +94,8 @@ static void pack_scales(struct locus_traits form, char *block,
         if (form.scale_bytes == 2) halves[r] = levels[r].half;
         for (int s = 0; form.scale_bytes == 4 && s < form.n_scales; s++)
             floats[s * LOCUS_PANEL + r] = levels[r].scale[s];
-        if (form.mins) mins[r] = levels[r].min;
+        for (int s = 0; form.mins && s < form.n_scales; s++)
+            mins[s * LOCUS_PANEL + r] = levels[r].min[s];
     }
 }
 
@@ -173,7 +178,7 @@ static void pack_panel(const struct packing *packing, int p)
     if (type->read)
         pack_blocks(weight, panel, rows, n_rows);
     else
-        pack_floats(locus_forms[type->form], panel, rows, n_rows, (size_t)weight->cols);
+        pack_floats(type, panel, rows, n_rows, (size_t)weight->cols);
 }
 
 /* Panels are taken in groups by whoever is free; the pages of a group's rows are dropped at once,
@@ -240,8 +245,8 @@ static void unpack_levels(struct locus_levels *levels, struct locus_traits form,
     for (int s = 0; s < 2; s++) {
         const int at = (form.n_scales == 2 ? s * LOCUS_PANEL : 0) + lane;
         levels->scale[s] = form.scale_bytes == 2 ? locus_f16_to_float(halves[at]) : floats[at];
+        if (form.mins) levels->min[s] = mins[at];
     }
-    if (form.mins) levels->min = mins[lane];
     for (int c = 0; c < LOCUS_QUANT_BLOCK; c++) {
         const int i = form.bits == 4 ? c % (LOCUS_QUANT_BLOCK / 2) : c;
         int level = stored[(i / 4 * LOCUS_PANEL + lane) * 4 + i % 4];

@@ -74,7 +74,8 @@ INLINE void add_dots(int32_t *dots, struct locus_traits form, const uint8_t *lev
 }
 
 /* One block into the sums of 32 outputs: a multiply-add for each scale, dot times (scale of the
- * weights x that of activations), and one for the mins, times the sum of the activations. */
+ * weights x that of activations), and one for each of the mins, times the sum of its activations.
+ */
 INLINE void add_block(float *acc, struct locus_traits form, const char *block,
                       const struct locus_activation_block *in)
 {
@@ -91,9 +92,10 @@ INLINE void add_block(float *acc, struct locus_traits form, const char *block,
             acc[r] = fmaf((float)dots[r], scale * in->scale, acc[r]);
         }
     }
-    if (form.mins)
+    for (int s = 0; form.mins && s < form.n_scales; s++)
         for (int r = 0; r < LOCUS_PANEL; r++)
-            acc[r] = fmaf((float)(in->minus_128_sum / -128), mins[r] * in->scale, acc[r]);
+            acc[r] = fmaf((float)(locus_minus_128_part(in, form.n_scales, s) / -128),
+                          mins[s * LOCUS_PANEL + r] * in->scale, acc[r]);
 }
 
 INLINE void matmul_blocks(const struct locus_matmul *op, enum locus_form which,
@@ -140,6 +142,9 @@ static void matmul(const struct locus_matmul *op, struct locus_share share)
         break;
     case LOCUS_FORM_Q8_TWO:
         matmul_blocks(op, LOCUS_FORM_Q8_TWO, share);
+        break;
+    case LOCUS_FORM_Q8_TWO_MIN:
+        matmul_blocks(op, LOCUS_FORM_Q8_TWO_MIN, share);
         break;
     case LOCUS_N_FORMS:
         break;

@@ -24,6 +24,13 @@ static void floats_of_bf16(float *out, const void *row, size_t n_values)
         out[i] = locus_bf16_to_float(bf16[i]);
 }
 
+static void floats_of_f64(float *out, const void *row, size_t n_values)
+{
+    const double *doubles = row;
+    for (size_t i = 0; i < n_values; i++)
+        out[i] = (float)doubles[i];
+}
+
 /* ---- blocks of 32 ------------------------------------------------------------------------- */
 
 /* 32 levels that are stored as 16 low nibbles and then 16 high ones, less an offset. */
@@ -51,6 +58,11 @@ static inline void set_scale(struct locus_levels *levels, uint16_t half)
     levels->scale[0] = levels->scale[1] = locus_f16_to_float(half);
 }
 
+static inline void set_min(struct locus_levels *levels, float min)
+{
+    levels->min[0] = levels->min[1] = min;
+}
+
 static void read_q8_0(struct locus_levels *levels, const void *row, size_t block)
 {
     const struct locus_q8_0 *in = (const struct locus_q8_0 *)row + block;
@@ -69,7 +81,7 @@ static void read_q4_1(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q4_1 *in = (const struct locus_q4_1 *)row + block;
     set_scale(levels, in->scale);
-    levels->min = locus_f16_to_float(in->min);
+    set_min(levels, locus_f16_to_float(in->min));
     read_nibbles(levels->q, in->q, 0);
 }
 
@@ -84,7 +96,7 @@ static void read_q5_1(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q5_1 *in = (const struct locus_q5_1 *)row + block;
     set_scale(levels, in->scale);
-    levels->min = locus_f16_to_float(in->min);
+    set_min(levels, locus_f16_to_float(in->min));
     read_fives(levels->q, in->q, in->high, 0);
 }
 
@@ -94,6 +106,19 @@ static void read_iq4_nl(struct locus_levels *levels, const void *row, size_t blo
                                     1,    13,   25,  38,  53,  69,  89,  113};
     const struct locus_q4_0 *in = (const struct locus_q4_0 *)row + block;
     set_scale(levels, in->scale);
+    read_nibbles(levels->q, in->q, 0);
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
+        levels->q[i] = values[levels->q[i]];
+}
+
+/* Twice the values that E2M1 has, under half of the scale, so that they are whole. */
+static void read_mxfp4(struct locus_levels *levels, const void *row, size_t block)
+{
+    static const int8_t values[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    const struct locus_mxfp4 *in = (const struct locus_mxfp4 *)row + block;
+    const uint32_t subnormal = 0x00200000u << in->exponent % 2;
+    const uint32_t normal = (uint32_t)(in->exponent - 1) << 23;
+    levels->scale[0] = levels->scale[1] = locus_float_of(in->exponent < 2 ? subnormal : normal);
     read_nibbles(levels->q, in->q, 0);
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] = values[levels->q[i]];
@@ -110,7 +135,7 @@ static void set_scale_and_min(struct locus_levels *levels, uint16_t scale, uint1
     int s = b < 4 ? at[0] & 63 : (at[8] & 15) | (at[0] >> 6) << 4;
     int m = b < 4 ? at[4] & 63 : at[8] >> 4 | (at[4] >> 6) << 4;
     levels->scale[0] = levels->scale[1] = locus_f16_to_float(scale) * (float)s;
-    levels->min = -(locus_f16_to_float(min) * (float)m);
+    set_min(levels, -(locus_f16_to_float(min) * (float)m));
 }
 
 static void read_q4_k(struct locus_levels *levels, const void *row, size_t block)
@@ -146,6 +171,20 @@ static void read_q6_k(struct locus_levels *levels, const void *row, size_t block
             (int8_t)(((low[i] >> part / 2 * 4 & 15) | (high[i] >> 2 * part & 3) << 4) - 32);
 }
 
+static void read_q2_k(struct locus_levels *levels, const void *row, size_t block)
+{
+    const struct locus_q2_k *in = (const struct locus_q2_k *)row + block / 8;
+    const int b = (int)(block % 8), half = b / 4, part = b % 4;
+    const uint8_t *low = in->low + half * LOCUS_QUANT_BLOCK;
+    for (int s = 0; s < 2; s++) {
+        const uint8_t bits = in->scales[2 * b + s];
+        levels->scale[s] = locus_f16_to_float(in->scale) * (float)(bits & 15);
+        levels->min[s] = -(locus_f16_to_float(in->min) * (float)(bits >> 4));
+    }
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
+        levels->q[i] = (int8_t)(low[i] >> 2 * part & 3);
+}
+
 /* Scale n of 16 has 6 bits: a nibble of the first 8 bytes, and 2 bits of the last 4. */
 static void read_q3_k(struct locus_levels *levels, const void *row, size_t block)
 {
@@ -179,6 +218,7 @@ static const struct locus_weight_type types[] = {
                     .limit = INFINITY,
                     .dequantise = floats_of_bf16,
                     .encode = locus_encode_bf16},
+    [LOCUS_F64] = {.form = LOCUS_FORM_F32, .doubles = true, .dequantise = floats_of_f64},
     [LOCUS_Q8_0] = {.form = LOCUS_FORM_Q8,
                     .as_packed = true,
                     .limit = HALF_MAX * 127,
@@ -193,6 +233,8 @@ static const struct locus_weight_type types[] = {
     [LOCUS_Q5_0] = {.form = LOCUS_FORM_Q8, .read = read_q5_0},
     [LOCUS_Q5_1] = {.form = LOCUS_FORM_Q8_MIN, .read = read_q5_1},
     [LOCUS_IQ4_NL] = {.form = LOCUS_FORM_Q8, .read = read_iq4_nl},
+    [LOCUS_MXFP4] = {.form = LOCUS_FORM_Q8_TWO, .read = read_mxfp4},
+    [LOCUS_Q2_K] = {.form = LOCUS_FORM_Q8_TWO_MIN, .read = read_q2_k},
     [LOCUS_Q3_K] = {.form = LOCUS_FORM_Q8_TWO, .read = read_q3_k},
     [LOCUS_Q4_K] = {.form = LOCUS_FORM_Q4_MIN, .read = read_q4_k},
     [LOCUS_Q5_K] = {.form = LOCUS_FORM_Q8_MIN, .read = read_q5_k},
@@ -229,7 +271,7 @@ void locus_levels_to_floats(float out[LOCUS_QUANT_BLOCK], const struct locus_lev
 {
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
         out[i] = levels->scale[i / 16] * (float)levels->q[i];
-        if (form.mins) out[i] += levels->min;
+        if (form.mins) out[i] += levels->min[i / 16];
     }
 }
 

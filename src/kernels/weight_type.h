@@ -39,6 +39,18 @@ struct locus_q5_1 {
     uint8_t q[LOCUS_QUANT_BLOCK / 2];
 };
 
+/* OCP MX v1.0: values of 4 bits (E2M1) under a power of two. */
+struct locus_mxfp4 {
+    uint8_t exponent; /* less 127 */
+    uint8_t q[LOCUS_QUANT_BLOCK / 2];
+};
+
+struct locus_q2_k {
+    uint8_t scales[16]; /* low nibble: scale, high: min, of 16 values each */
+    uint8_t low[64];
+    uint16_t scale, min;
+};
+
 struct locus_q3_k {
     uint8_t high[32], low[64], scales[12];
     uint16_t scale;
@@ -62,15 +74,16 @@ struct locus_q6_k {
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
-/* 32 values of a row: value i is scale[i / 16] * q[i], plus min where the form has mins. */
+/* 32 values of a row: value i is scale[i / 16] * q[i], plus min[i / 16] where the form has mins. */
 struct locus_levels {
-    float scale[2], min;
+    float scale[2], min[2];
     uint16_t half; /* the scale, of forms that keep halves */
     int8_t q[LOCUS_QUANT_BLOCK];
 };
 
 struct locus_weight_type {
     enum locus_form form;
+    bool doubles;   /* values are doubles, rounded to the floats of the form */
     bool as_packed; /* a block is its scale, then its levels as the form has them */
     float limit;    /* encode holds finite values up to this magnitude */
     /* n_values of a stored row as floats. NULL: by `read`. */
