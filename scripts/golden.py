@@ -4,10 +4,10 @@
     golden.py -o tests/data            all of them
     golden.py -o tests/data --only gpt2-learned
 
-A case of golden_models.py, golden_families.py, golden_layered.py or golden_experts.py gives
-NAME.gguf, an F32 checkpoint, and NAME.logits, what transformers computes from it. The cases of
-golden_schemes.py are position schemes, by SPEC, of checkpoints that many of them share. Logits are
-computed in double precision; a file is, in little-endian order:
+A case of golden_models.py, golden_spelled.py, golden_families.py, golden_layered.py or
+golden_experts.py gives NAME.gguf, an F32 checkpoint, and NAME.logits, what transformers computes
+from it. The cases of golden_schemes.py are position schemes, by SPEC, of checkpoints that many of
+them share. Logits are computed in double precision; a file is, in little-endian order:
 
     int32    magic       0x484C4F4C, the bytes "LOLH"
     int32    n_prompt    tokens of the prompt
@@ -39,9 +39,10 @@ from golden_families import FAMILY_CASES
 from golden_layered import LAYERED_CASES
 from golden_models import GENERIC_CASES, N_VOCAB, Case
 from golden_schemes import BASES, SCHEME_CASES, decoder_logits, llama_logits
+from golden_spelled import SPELLED_CASES
 from output import Failure, open_output, run
 
-CASES = GENERIC_CASES | FAMILY_CASES | LAYERED_CASES | EXPERT_CASES
+CASES = GENERIC_CASES | SPELLED_CASES | FAMILY_CASES | LAYERED_CASES | EXPERT_CASES
 MAGIC = 0x484C4F4C
 N_PROMPT, N_DECODED = 24, 20
 AGREEMENT = 2e-5  # of decoder.py and transformers, whose frequencies are float32

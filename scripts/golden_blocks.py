@@ -21,7 +21,8 @@ import numpy as np
 from output import run
 
 TYPES = (
-    "Q8_0", "Q5_0", "Q5_1", "Q4_0", "Q4_1", "IQ4_NL", "MXFP4", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"
+    "Q8_0", "Q5_0", "Q5_1", "Q4_0", "Q4_1", "IQ4_NL", "MXFP4",
+    "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K",
 )  # fmt: skip
 AT_ONCE = 1 << 14  # blocks
 

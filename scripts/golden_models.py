@@ -7,7 +7,6 @@ parameters to the checkpoint's tensors. Adding a case is adding one function to 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -188,91 +187,6 @@ def gpt2_learned() -> Case:
     return Case(hf.GPT2LMHeadModel(config), names, "gpt2", metadata)
 
 
-def gpt1_postnorm() -> Case:
-    """GPT-1: norms after the residual sums, none at the end."""
-    config = hf.OpenAIGPTConfig(
-        vocab_size=N_VOCAB, n_positions=N_CONTEXT, n_embd=N_EMBD, n_layer=N_LAYER, n_head=N_HEAD,
-    )  # fmt: skip
-    whole = {
-        "token_embd": "transformer.tokens_embed",
-        "position_embd": "transformer.positions_embed",
-    }
-    names = Names(whole, "transformer.h.{}.", GPT2_PARTS, CONV1D)
-    metadata = generic("learned", norm_position="post", feed_forward_length=4 * N_EMBD)
-    return Case(hf.OpenAIGPTLMHeadModel(config), names, "locus", metadata)
-
-
-def gptneo_local() -> Case:
-    """GPT-Neo: every second layer sees 5 tokens only; scores are not scaled."""
-    config = hf.GPTNeoConfig(
-        vocab_size=N_VOCAB, max_position_embeddings=N_CONTEXT, hidden_size=N_EMBD,
-        num_layers=N_LAYER, num_heads=N_HEAD, intermediate_size=N_FF, window_size=5,
-        attention_types=[[["global", "local"], N_LAYER // 2]], attn_implementation="eager",
-    )  # fmt: skip
-    parts = {
-        "attn_norm": "ln_1",
-        "attn_q": "attn.attention.q_proj",
-        "attn_k": "attn.attention.k_proj",
-        "attn_v": "attn.attention.v_proj",
-        "attn_output": "attn.attention.out_proj",
-        "ffn_norm": "ln_2",
-        "ffn_up": "mlp.c_fc",
-        "ffn_down": "mlp.c_proj",
-    }
-    names = Names(GPT2_WHOLE, "transformer.h.{}.", parts)
-    metadata = generic(
-        "learned", attention__scale=1.0, attention__window=5, attention__window_every=2
-    )
-    return Case(hf.GPTNeoForCausalLM(config), names, "locus", metadata)
-
-
-FAIRSEQ_PARTS = {
-    "attn_norm": "self_attn_layer_norm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.out_proj",
-    "ffn_norm": "final_layer_norm",
-    "ffn_up": "fc1",
-    "ffn_down": "fc2",
-}
-
-
-def opt_relu() -> Case:
-    """OPT: ReLU, and a table of positions whose first two rows are no positions."""
-    config = hf.OPTConfig(
-        vocab_size=N_VOCAB, max_position_embeddings=N_CONTEXT, hidden_size=N_EMBD,
-        word_embed_proj_dim=N_EMBD, num_hidden_layers=N_LAYER, num_attention_heads=N_HEAD,
-        ffn_dim=N_FF, attn_implementation="eager",
-    )  # fmt: skip
-    whole = {
-        "token_embd": "model.decoder.embed_tokens",
-        "position_embd": "model.decoder.embed_positions",
-        "output_norm": "model.decoder.final_layer_norm",
-    }
-    names = Names(whole, "model.decoder.layers.{}.", FAIRSEQ_PARTS)
-    metadata = generic("learned:offset=2", activation="relu")
-    return Case(hf.OPTForCausalLM(config), names, "locus", metadata)
-
-
-# ---- sinusoidal positions --------------------------------------------------------------------
-
-
-def xglm_sinusoidal() -> Case:
-    """XGLM: fairseq's sinusoids from offset 2, embeddings times sqrt(n_embd), erf GELU."""
-    config = hf.XGLMConfig(
-        vocab_size=N_VOCAB, max_position_embeddings=N_CONTEXT, d_model=N_EMBD, num_layers=N_LAYER,
-        attention_heads=N_HEAD, ffn_dim=N_FF, attn_implementation="eager",
-    )  # fmt: skip
-    whole = {"token_embd": "model.embed_tokens", "output_norm": "model.layer_norm"}
-    metadata = generic(
-        "sinusoidal:layout=concat,denominator=fairseq,offset=2",
-        embedding_scale=math.sqrt(N_EMBD), activation="gelu_erf",
-    )  # fmt: skip
-    names = Names(whole, "model.layers.{}.", FAIRSEQ_PARTS)
-    return Case(hf.XGLMForCausalLM(config), names, "locus", metadata)
-
-
 # ---- rotary positions, and none --------------------------------------------------------------
 
 LLAMA_WHOLE = {
@@ -401,33 +315,6 @@ def neox_parallel() -> Case:
     return Case(hf.GPTNeoXForCausalLM(config), names, "locus", metadata)
 
 
-def gptj_parallel() -> Case:
-    """GPT-J: as NeoX, but one norm for both, and the first 6 of 8 dimensions rotate in adjacent
-    pairs. Its head's bias stays zero: the checkpoint has none."""
-    config = hf.GPTJConfig(
-        vocab_size=N_VOCAB, n_positions=N_CONTEXT, n_embd=N_EMBD, n_layer=N_LAYER, n_head=N_HEAD,
-        n_inner=N_FF, rotary_dim=6, tie_word_embeddings=False, attn_implementation="eager",
-    )  # fmt: skip
-    model = hf.GPTJForCausalLM(config)
-    model.lm_head.bias = None
-    whole = {
-        "token_embd": "transformer.wte",
-        "output_norm": "transformer.ln_f",
-        "output": "lm_head",
-    }
-    parts = {
-        "attn_norm": "ln_1",
-        "attn_q": "attn.q_proj",
-        "attn_k": "attn.k_proj",
-        "attn_v": "attn.v_proj",
-        "attn_output": "attn.out_proj",
-        "ffn_up": "mlp.fc_in",
-        "ffn_down": "mlp.fc_out",
-    }
-    metadata = generic("rope:pairs=adjacent,dim=6,base=10000", parallel_residual=True)
-    return Case(model, Names(whole, "transformer.h.{}.", parts), "locus", metadata)
-
-
 # ---- ALiBi -----------------------------------------------------------------------------------
 
 
@@ -483,16 +370,11 @@ def mpt_alibi() -> Case:
 
 GENERIC_CASES: dict[str, Callable[[], Case]] = {
     "gpt2-learned": gpt2_learned,
-    "gpt1-postnorm": gpt1_postnorm,
-    "gptneo-local": gptneo_local,
-    "opt-relu": opt_relu,
-    "xglm-sinusoidal": xglm_sinusoidal,
     "llama-half": llama_half,
     "llama-adjacent": llama_adjacent,
     "llama-none": llama_none,
     "llama-sinusoidal": llama_sinusoidal,
     "neox-parallel": neox_parallel,
-    "gptj-parallel": gptj_parallel,
     "bloom-alibi": bloom_alibi,
     "mpt-alibi": mpt_alibi,
 }
