@@ -85,7 +85,7 @@ TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 
 # ---- what people type ------------------------------------------------------------------------
 
-.PHONY: all demo test test-training bench models figures install uninstall format lint asan clean help
+.PHONY: all demo test test-training test-hf bench models figures install uninstall format lint asan clean help
 .PHONY: FORCE build-tests run-tests
 .DEFAULT_GOAL := all
 
@@ -114,6 +114,9 @@ run-tests:
 
 test-training: all ## train a tiny model under every scheme, if there is PyTorch, and read it with locus
 	@tests/run.sh $(BUILD) tests/training.sh
+
+test-hf: all ## convert tiny models of transformers' classes, if they are there, and compare results
+	@tests/run.sh $(BUILD) tests/hf.sh
 
 bench: all ## tokens per second of the bundled model, beside what the machine allows
 	@$(BUILD)/locus bench

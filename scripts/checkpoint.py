@@ -1,14 +1,17 @@
 """Writing GGUF checkpoints.
 
-A converter turns its input into metadata and a list of `Tensor`s, which are read one at a time
-while `write` streams them to the file; a model larger than memory is no trouble. The file appears
-whole or not at all, and its bytes depend on the arguments only.
+A converter turns its input into metadata and a list of `Tensor`s, which are read one at a time,
+large ones some rows at a time, while `write` streams them to the file; a model larger than memory
+is no trouble. The file appears whole or not at all, and its bytes depend on the arguments only.
+
+Blocks of q8_0 and q4_0 are rounded as the gguf package does; `locus quantize` looks for better
+scales.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -26,12 +29,29 @@ Value = bool | int | float | str | list
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # token types
 
-KINDS = {  # name: type of the matrices, bytes an element, general.file_type
-    "f32": (gguf.GGMLQuantizationType.F32, 4, 0),
-    "f16": (gguf.GGMLQuantizationType.F16, 2, 1),
-    "bf16": (gguf.GGMLQuantizationType.BF16, 2, 32),
+QUANTIZATION_VERSION = 2
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An element type: values of a block are stored in `n_bytes`."""
+
+    raw: gguf.GGMLQuantizationType
+    file_type: int  # general.file_type of a file whose matrices have it
+    block: int
+    n_bytes: int
+    least_too_large: float  # from here on a value rounds to infinity
+
+
+F16_LIMIT = 65520.0
+KINDS = {  # by the name that --type and `locus quantize` have for it
+    "f32": Kind(gguf.GGMLQuantizationType.F32, 0, 1, 4, np.inf),
+    "f16": Kind(gguf.GGMLQuantizationType.F16, 1, 1, 2, F16_LIMIT),
+    "bf16": Kind(gguf.GGMLQuantizationType.BF16, 32, 1, 2, 2.0**128 - 2.0**119),
+    "q8_0": Kind(gguf.GGMLQuantizationType.Q8_0, 7, 32, 34, 127 * F16_LIMIT),
+    "q4_0": Kind(gguf.GGMLQuantizationType.Q4_0, 2, 32, 18, 8 * F16_LIMIT),
 }
-LARGEST = {"f16": 65520.0, "bf16": 2.0**128 - 2.0**119}  # from here on they round to infinity
+KEPT = ("position_", "rope_", "_norm.", "ffn_gate_inp")  # few values, which matter
 
 
 @dataclass(frozen=True)
@@ -41,6 +61,8 @@ class Tensor:
     name: str
     shape: tuple[int, ...]
     read: Callable[[], np.ndarray]  # float32 of that shape, made when it is asked for
+    # The same as rows after rows, where that takes less memory.
+    rows: Callable[[], Iterable[np.ndarray]] | None = None
 
     @classmethod
     def of(cls, name: str, values: np.ndarray) -> Tensor:
@@ -48,8 +70,18 @@ class Tensor:
         return cls(name, values.shape, lambda: values)
 
     def kind(self, matrices: str) -> str:
-        """How it is stored: vectors and position tables stay f32, as llama.cpp has them."""
-        return "f32" if len(self.shape) < 2 or "position_" in self.name else matrices
+        """How it is stored where matrices are of that kind, as `locus quantize` has it: vectors,
+        position tables and routers stay f32; of a model of 4 bits, embedding and head have 8; rows
+        that are no whole blocks are f16."""
+        if len(self.shape) < 2 or self.shape[-2] < 2 or any(part in self.name for part in KEPT):
+            return "f32"
+        if matrices == "q4_0" and self.name in ("token_embd.weight", "output.weight"):
+            matrices = "q8_0"
+        return "f16" if self.shape[-1] % KINDS[matrices].block else matrices
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """The values, as arrays of rows."""
+        yield from self.rows() if self.rows else (self.read(),)
 
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -78,33 +110,38 @@ def open_gguf(path: Path, architecture: str) -> gguf.GGUFReader:
     return reader
 
 
-def finite_values(tensor: Tensor) -> np.ndarray:
-    """The tensor's values as float32, of its shape and finite."""
-    values = tensor.read()
-    if values.shape != tensor.shape:
-        raise Failure(f"{tensor.name} is {list(values.shape)}, expected {list(tensor.shape)}")
-    with np.errstate(over="ignore"):  # float64 past its range is infinite here
-        values = np.ascontiguousarray(values, dtype=np.float32)
+def check_finite(name: str, values: np.ndarray, first: int) -> None:
+    """Refuses what is no number. Row `first` of the tensor is the first of `values`."""
     finite = np.isfinite(values)
     if not finite.all():
         at = np.argmin(finite)  # the first that is not
         where = [int(i) for i in np.unravel_index(at, values.shape)]
-        raise Failure(f"{tensor.name} holds {values.flat[at]} at {where}, expected finite numbers")
-    return values
+        if where:
+            where[0] += first
+        raise Failure(f"{name} holds {values.flat[at]} at {where}, expected finite numbers")
 
 
-def encode(tensor: Tensor, kind: str) -> np.ndarray:
-    """The tensor's values in the element type `kind`."""
-    values = finite_values(tensor)
-    if kind == "f32":
-        return values
-    limit = LARGEST[kind]
-    largest = float(np.max(np.abs(values), initial=0))
-    if largest >= limit:
-        raise Failure(f"{tensor.name} holds {largest:g}, too large for {kind}; use f32")
-    if kind == "f16":
-        return values.astype(np.float16)
-    return gguf.quants.quantize(values, gguf.GGMLQuantizationType.BF16)
+def encode(tensor: Tensor, kind: str) -> Iterator[np.ndarray]:
+    """The tensor's values in the element type `kind`, some rows after others."""
+    n_rows = 0
+    for values in tensor.blocks():
+        with np.errstate(over="ignore"):  # float64 past its range is infinite here
+            values = np.ascontiguousarray(values, dtype=np.float32)
+        check_finite(tensor.name, values, n_rows)
+        n_rows += len(values) if values.shape else 1
+        if values.shape[1:] != tensor.shape[1:] or n_rows > (*tensor.shape, 1)[0]:
+            raise Failure(f"{tensor.name} is {list(values.shape)}, expected {list(tensor.shape)}")
+        largest = float(np.max(np.abs(values), initial=0))
+        if largest >= KINDS[kind].least_too_large:
+            raise Failure(f"{tensor.name} holds {largest:g}, too large for {kind}; use f32")
+        if kind == "f32":
+            yield values
+        elif kind == "f16":
+            yield values.astype(np.float16)
+        else:
+            yield gguf.quants.quantize(values, KINDS[kind].raw)
+    if n_rows != (*tensor.shape, 1)[0]:
+        raise Failure(f"{tensor.name} has {n_rows} rows, expected {list(tensor.shape)}")
 
 
 def add_metadata(writer: gguf.GGUFWriter, key: str, value: Value) -> None:
@@ -153,11 +190,14 @@ def write(
     writer = gguf.GGUFWriter(None, architecture)
     for key, value in metadata.items():
         add_metadata(writer, architecture + key if key.startswith(".") else key, value)
-    writer.add_file_type(KINDS[kind][2])
+    writer.add_file_type(KINDS[kind].file_type)
+    if KINDS[kind].block > 1:
+        writer.add_quantization_version(QUANTIZATION_VERSION)
     for tensor in tensors:
-        raw, size, _ = KINDS[tensor.kind(kind)]
-        n_bytes = int(np.prod(tensor.shape, dtype=np.int64)) * size
-        writer.add_tensor_info(tensor.name, tensor.shape, np.dtype(np.float32), n_bytes, raw)
+        stored = KINDS[tensor.kind(kind)]
+        n_bytes = int(np.prod(tensor.shape, dtype=np.int64)) // stored.block * stored.n_bytes
+        element = np.dtype(np.float32)  # of the shape
+        writer.add_tensor_info(tensor.name, tensor.shape, element, n_bytes, stored.raw)
     with open_output(path, binary=True) as stream:
         file = Counted(stream)
         writer.fout, writer.state = [file], WriterState.EMPTY
@@ -166,5 +206,6 @@ def write(
         writer.write_ti_data_to_file()
         for tensor in tensors:
             file.pad(writer.data_alignment)
-            file.write(memoryview(encode(tensor, tensor.kind(kind))).cast("B"))
+            for block in encode(tensor, tensor.kind(kind)):
+                file.write(memoryview(block).cast("B"))
         file.pad(writer.data_alignment)

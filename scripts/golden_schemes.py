@@ -20,7 +20,7 @@ from torch import Tensor
 
 import checkpoint
 from decoder import Decoder, DecoderConfig
-from golden_models import LLAMA_PARTS, LLAMA_WHOLE
+from hf_names import LLAMA
 
 N_TRAINED, N_VOCAB = 16, 40
 BASE = 500.0
@@ -267,10 +267,10 @@ def llama_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: Te
     )  # fmt: skip
     model = hf.LlamaForCausalLM(config)
     state = {}
-    for ours, theirs in LLAMA_WHOLE.items():
+    for ours, theirs in LLAMA.whole.items():
         state[f"{theirs}.weight"] = tensors[f"{ours}.weight"]
     for i in range(c.n_layer):
-        for part, theirs in LLAMA_PARTS.items():
+        for part, theirs in LLAMA.parts.items():
             state[f"model.layers.{i}.{theirs}.weight"] = tensors[f"blk.{i}.{part}.weight"]
     model.load_state_dict({k: torch.from_numpy(v).double() for k, v in state.items()})
     with torch.no_grad():

@@ -5,12 +5,14 @@ Weights are found by name without being read; a tensor's values are read when th
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import pickle
 import re
+import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ try:
 except ImportError as missing:
     sys.exit(f"error: {missing}; scripts/setup.sh python installs what is needed in .venv")
 
-Read = Callable[[], np.ndarray]
+ROWS_BYTES = 32 << 20  # of float32 that are read at a time
 
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
@@ -55,14 +57,28 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 class Config:
-    """config.json, whose values are checked as they are asked for."""
+    """config.json, or an object in it, whose values are checked as they are asked for. What was
+    asked for is remembered, so that what nobody knows can be told."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.values = path, read_json(path)
+    def __init__(
+        self, path: Path | str, section: str = "", values: dict[str, Any] | None = None
+    ) -> None:
+        self.path = f"{path}: {section}" if section else path
+        self.values = read_json(Path(path)) if values is None else values
+        self.asked: set[str] = set()
+
+    def has(self, key: str) -> bool:
+        """Whether `key` is there, and not null."""
+        self.asked.add(key)
+        return self.values.get(key) is not None
+
+    def section(self, key: str) -> Config:
+        """The object of that name; an empty one where it is absent or null."""
+        return Config(self.path, key, self.get(key, dict, {}))
 
     def get(self, key: str, kind: type, default: Any = None) -> Any:
         """The value of `key`, or `default` where it is absent or null."""
-        value = self.values.get(key)
+        value = self.values.get(key) if self.has(key) else None
         if value is None:
             value = default
         if value is None:
@@ -82,10 +98,39 @@ class Config:
             raise Failure(f"{self.path}: {key} is {shown(value)}, expected 1 to {(1 << 31) - 1}")
         return value
 
-    def refuse(self, key: str, why: str) -> None:
-        """Refuse a model that has the option `key` on."""
-        if self.get(key, bool, False):
-            raise Failure(f"{self.path}: {key} is true; {why}")
+    def positive(self, key: str, default: float | None = None) -> float:
+        """A number above 0."""
+        value = self.get(key, float, default)
+        if not value > 0:
+            raise Failure(f"{self.path}: {key} is {value}, expected a number above 0")
+        return value
+
+    def flags(self, key: str, n: int, names: Mapping[Any, bool]) -> list[bool] | None:
+        """One of `names` a layer, n of them, as what it stands for; None where it is absent."""
+        if not self.has(key):
+            return None
+        values = self.get(key, list)
+        for value in values:
+            if not isinstance(value, int | str) or value not in names:
+                known = ", ".join(map(str, names))
+                raise Failure(f"{self.path}: {key} has {shown(value)}; known: {known}")
+        if len(values) < n:
+            raise Failure(f"{self.path}: {key} has {len(values)} entries, but there are {n} layers")
+        return [names[value] for value in values[:n]]
+
+    def choose(self, key: str, choices: Mapping[str, str], default: str) -> str:
+        """What a name stands for."""
+        name = self.get(key, str, default)
+        if name not in choices:
+            known = ", ".join(choices)
+            raise Failure(f"{self.path}: {key} {shown(name)} is unknown; known: {known}")
+        return choices[name]
+
+    def refuse(self, key: str, why: str, default: bool = False, wanted: bool = False) -> None:
+        """Refuse a model whose option `key` is not as `wanted`."""
+        value = self.get(key, bool, default)
+        if value != wanted:
+            raise Failure(f"{self.path}: {key} is {str(value).lower()}; {why}")
 
     def rename(self, other: str, key: str) -> None:
         """`other` is another name of `key`."""
@@ -103,10 +148,10 @@ class Config:
                 raise Failure(f"{self.path}: {key} is {shown(value)}, expected token ids")
         return ids
 
-    def refuse_unknown(self, known: set[str], ignored: re.Pattern[str]) -> None:
-        """What is neither read nor without effect may change what the model computes."""
+    def refuse_unknown(self, ignored: re.Pattern[str]) -> None:
+        """What was not asked for, and isn't without effect, may change what the model computes."""
         for key, value in self.values.items():
-            if value is not None and key not in known and not ignored.fullmatch(key):
+            if value is not None and key not in self.asked and not ignored.fullmatch(key):
                 raise Failure(
                     f"{self.path}: {shown(key)} is {shown(value)}, which is unknown here; "
                     "take it out if it doesn't change what the model computes"
@@ -122,7 +167,17 @@ class Found:
 
     shape: tuple[int, ...]
     kind: str
-    read: Read
+    rows: Callable[[int, int], np.ndarray]  # of the first dimension, as float32
+
+    def read(self) -> np.ndarray:
+        return self.rows(0, self.shape[0]) if self.shape else self.rows(0, 1).reshape(())
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """The same, some rows after others."""
+        row = 4 * math.prod(self.shape[1:])
+        step = max(ROWS_BYTES // max(row, 1), 1)
+        for first in range(0, self.shape[0], step):
+            yield self.rows(first, min(first + step, self.shape[0]))
 
 
 FLOATS = ("F32", "F16", "BF16", "F64")
@@ -167,8 +222,8 @@ class Weights:
     def __contains__(self, name: str) -> bool:
         return name in self.found
 
-    def take(self, name: str, shape: tuple[int, ...]) -> Read:
-        """The reader of a tensor that must be there with that shape, as floats."""
+    def take(self, name: str, shape: tuple[int, ...]) -> Found:
+        """A tensor that must be there with that shape, as floats."""
         if name not in self.found:
             raise Failure(f"{self.folder}: tensor {name} is missing")
         found = self.found[name]
@@ -178,7 +233,7 @@ class Weights:
         if found.shape != shape:
             raise Failure(f"{self.folder}: {name} is {list(found.shape)}, expected {list(shape)}")
         self.taken.add(name)
-        return found.read
+        return found
 
     def left(self) -> list[str]:
         return sorted(self.found.keys() - self.taken)
@@ -207,30 +262,35 @@ def weight_files(folder: Path) -> list[Path]:
     raise Failure(f"{folder}: neither model.safetensors nor pytorch_model.bin is there{what}")
 
 
+STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
+
+
 def safetensors_file(path: Path) -> Iterator[tuple[str, Found]]:
-    """Name and tensor, one after another. bfloat16, which numpy lacks, is read with torch."""
-
-    def read(name: str, framework: str) -> np.ndarray:
-        with safetensors.safe_open(path, framework) as file:
-            tensor = file.get_tensor(name)
-        if framework == "pt":
-            return tensor.float().numpy()
-        with np.errstate(over="ignore"):  # what float32 can't hold is told by who writes it
-            return tensor.astype(np.float32)
-
+    """Name and tensor, one after another. The library checks the file; numbers are read from where
+    its header says that they are, so that no more than a few rows need be in memory."""
     refuse_pointer(path)
     try:
-        with safetensors.safe_open(path, "np") as file:
-            for name in file.keys():  # noqa: SIM118 (no mapping)
-                view = file.get_slice(name)
-                kind = str(view.get_dtype())
-                framework = "pt" if kind == "BF16" else "np"
-                if framework == "pt":
-                    import_torch(path)
-                shape = tuple(view.get_shape())
-                yield name, Found(shape, kind, lambda n=name, f=framework: read(n, f))
+        with safetensors.safe_open(path, "np"), path.open("rb") as file:
+            (n_bytes,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(n_bytes))
     except safetensors.SafetensorError as error:
         raise Failure(f"{path}: {one_line(error)}") from None
+
+    def rows(kind: str, shape: tuple[int, ...], start: int, first: int, end: int) -> np.ndarray:
+        stored = np.dtype(STORED[kind])
+        row = math.prod(shape[1:])
+        offset = 8 + n_bytes + start + first * row * stored.itemsize
+        values = np.fromfile(path, stored, (end - first) * row, offset=offset)
+        values = values.reshape(end - first, *shape[1:])
+        if kind == "BF16":  # the upper half of a float32
+            return (values.astype("<u4") << 16).view("<f4")
+        with np.errstate(over="ignore"):  # what float32 can't hold is told by who writes it
+            return values.astype(np.float32, copy=False)
+
+    for name, entry in sorted(header.items()):
+        if name != "__metadata__":
+            shape, kind, start = tuple(entry["shape"]), entry["dtype"], entry["data_offsets"][0]
+            yield name, Found(shape, kind, functools.partial(rows, kind, shape, start))
 
 
 TORCH_KINDS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64"}
@@ -241,7 +301,7 @@ def torch_file(path: Path) -> Iterator[tuple[str, Found]]:
     refuse_pointer(path)
     torch = import_torch(path)
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = load_state(torch, path)
     except pickle.UnpicklingError as error:  # its text advises to run what the file holds
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         what = f"it holds {found[1]}" if found else "it is none, or holds more than tensors"
@@ -259,13 +319,21 @@ def torch_file(path: Path) -> Iterator[tuple[str, Found]]:
         if tensor.layout != torch.strided:
             kind = f"a {tensor.layout} tensor".replace("torch.", "")
         found = Found(
-            tuple(tensor.shape), TORCH_KINDS.get(kind, kind), lambda t=tensor: as_float(t)
+            tuple(tensor.shape), TORCH_KINDS.get(kind, kind), functools.partial(torch_rows, tensor)
         )
         yield name, found
 
 
-def as_float(tensor: Any) -> np.ndarray:
-    return tensor.detach().float().numpy()
+def load_state(torch: Any, path: Path) -> Any:
+    """What torch.save wrote, mapped where the file is one of those that can be (from 2020 on)."""
+    with path.open("rb") as file:
+        mapped = file.read(4) == b"PK\3\4"
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+
+
+def torch_rows(tensor: Any, first: int, end: int) -> np.ndarray:
+    rows = tensor.detach()
+    return (rows[first:end] if rows.dim() else rows[None]).float().numpy()
 
 
 def import_torch(path: Path) -> Any:

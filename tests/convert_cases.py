@@ -365,7 +365,6 @@ def refused_configs(refused: Refused) -> None:
     def key(name: str, value: object) -> Change:
         return lambda folder: write_config(folder, **{name: value})
 
-    refused("scale_attn_by_inverse_layer_idx is true", key("scale_attn_by_inverse_layer_idx", True))
     refused("add_cross_attention is true", key("add_cross_attention", True))
     refused("is_encoder_decoder is true", key("is_encoder_decoder", True))
     refused("pruned_heads", key("pruned_heads", {"0": [1]}))

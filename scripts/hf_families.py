@@ -1,0 +1,97 @@
+"""The families of Hugging Face models that convert_hf.py reads: a row each in `FAMILIES`.
+
+A row names the classes of config.json's `architectures` and a function (of hf_gpt.py or
+hf_llama.py) that reads the configuration into a `Decoder`, with the names that the family's tensors
+have. What a configuration says and the function doesn't ask for is refused; an absent option has
+the value that transformers' configuration class gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hf_decoder import Decoder
+from hf_folder import Config
+from hf_gpt import (
+    bloom,
+    codegen,
+    falcon,
+    gpt1,
+    gpt2,
+    gpt_neo,
+    gptj,
+    gptneox,
+    mpt,
+    opt,
+    starcoder,
+    xglm,
+)
+from hf_llama import (
+    cohere,
+    gemma,
+    gemma2,
+    granite,
+    llama,
+    mistral,
+    mixtral,
+    nemotron,
+    olmo2,
+    phi,
+    phi3,
+    qwen2,
+    qwen2_moe,
+    qwen3,
+    qwen3_moe,
+    smollm3,
+    stablelm,
+    starcoder2,
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """How models of one `model_type` are read. Other classes of `stem` add a head to the decoder,
+    which is left out."""
+
+    read: Callable[[Config], Decoder]
+    stem: str
+    head: str = "ForCausalLM"
+    experts: tuple[str, ...] = ()  # keys that count a mixture's
+
+    def classes(self) -> tuple[str, ...]:
+        return f"{self.stem}{self.head}", f"{self.stem}Model"
+
+
+FAMILIES = {
+    "gpt2": Family(gpt2, "GPT2", "LMHeadModel"),
+    "openai-gpt": Family(gpt1, "OpenAIGPT", "LMHeadModel"),
+    "gpt_bigcode": Family(starcoder, "GPTBigCode"),
+    "gpt_neo": Family(gpt_neo, "GPTNeo"),
+    "gptj": Family(gptj, "GPTJ"),
+    "codegen": Family(codegen, "CodeGen"),
+    "opt": Family(opt, "OPT"),
+    "xglm": Family(xglm, "XGLM"),
+    "gpt_neox": Family(gptneox, "GPTNeoX"),
+    "bloom": Family(bloom, "Bloom"),
+    "mpt": Family(mpt, "Mpt"),
+    "falcon": Family(falcon, "Falcon"),
+    "llama": Family(llama, "Llama"),
+    "mistral": Family(mistral, "Mistral"),
+    "mixtral": Family(mixtral, "Mixtral", experts=("num_local_experts",)),
+    "smollm3": Family(smollm3, "SmolLM3"),
+    "qwen2": Family(qwen2, "Qwen2"),
+    "qwen3": Family(qwen3, "Qwen3"),
+    "qwen2_moe": Family(qwen2_moe, "Qwen2Moe", experts=("num_experts", "num_local_experts")),
+    "qwen3_moe": Family(qwen3_moe, "Qwen3Moe", experts=("num_experts", "num_local_experts")),
+    "gemma": Family(gemma, "Gemma"),
+    "gemma2": Family(gemma2, "Gemma2"),
+    "olmo2": Family(olmo2, "Olmo2"),
+    "cohere": Family(cohere, "Cohere"),
+    "granite": Family(granite, "Granite"),
+    "phi": Family(phi, "Phi"),
+    "phi3": Family(phi3, "Phi3"),
+    "starcoder2": Family(starcoder2, "Starcoder2"),
+    "stablelm": Family(stablelm, "StableLm"),
+    "nemotron": Family(nemotron, "Nemotron"),
+}

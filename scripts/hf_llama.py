@@ -1,0 +1,271 @@
+"""Configurations of Llama and its kin: see hf_families.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import hf_names as names
+from hf_decoder import Decoder, Experts
+from hf_folder import Config, shown
+from hf_reading import (
+    Fields,
+    activation,
+    grouped,
+    layer_windows,
+    layernorm,
+    rmsnorm,
+    tied,
+    window_of,
+)
+from hf_rope import read_rope
+from output import Failure
+
+# ---- Llama and its kin ---------------------------------------------------------------------
+
+
+def llama_fields(
+    c: Config,
+    pairs: str = "half",
+    base: float = 10000.0,
+    smallest: float = 1e-6,
+    head_dim: int | None = None,
+) -> Fields:
+    """`base`, `smallest` (of norms) and `head_dim` are the values of absent keys."""
+    shape = grouped(c, head_dim)
+    return {
+        **shape,
+        **rmsnorm(c, smallest),
+        "activation": activation(c, "hidden_act", "silu"),
+        "gated": True,
+        "position": read_rope(c, shape, pairs, default=base),
+        "tied": tied(c, False),
+    }
+
+
+def llama(c: Config) -> Decoder:
+    c.has("pretraining_tp")  # another order of the same sums
+    fields = llama_fields(c, "adjacent")
+    return Decoder(architecture="llama", names=names.LLAMA_ADJACENT, **fields)
+
+
+def mistral(c: Config) -> Decoder:
+    fields = llama_fields(c, "adjacent") | window_of(c)
+    return Decoder(architecture="llama", names=names.LLAMA_ADJACENT, **fields)
+
+
+def mixtral(c: Config) -> Decoder:
+    fields = llama_fields(c, "adjacent", smallest=1e-5) | window_of(c)
+    experts = Experts(
+        n=c.count("num_local_experts", 8),
+        n_used=c.count("num_experts_per_tok", 2),
+        n_ff=fields["n_ff"],
+        normed=True,
+    )
+    return Decoder(architecture="llama", names=names.MIXTRAL, **fields, experts=experts)
+
+
+def smollm3(c: Config) -> Decoder:
+    fields = llama_fields(c, "half", 2000000.0)
+    n_layer, every = fields["n_layer"], c.count("no_rope_layer_interval", 4)
+    rotates = c.flags("no_rope_layers", n_layer, {1: True, 0: False})
+    if rotates is None:
+        rotates = [(i + 1) % every != 0 for i in range(n_layer)]
+    layers = tuple(i for i in range(n_layer) if rotates[i])
+    fields["position"] = fields["position"].only(layers)
+    fields |= layer_windows(c, n_layer, n_layer)
+    return Decoder(architecture="smollm3", names=names.LLAMA, **fields)
+
+
+def qwen2(c: Config) -> Decoder:
+    fields = llama_fields(c)
+    fields |= layer_windows(c, fields["n_layer"], c.get("max_window_layers", int, 28))
+    return Decoder(architecture="qwen2", names=names.LLAMA, **fields)
+
+
+def qwen3(c: Config) -> Decoder:
+    fields = llama_fields(c, head_dim=128)
+    fields |= layer_windows(c, fields["n_layer"], c.get("max_window_layers", int, 28))
+    return Decoder(architecture="qwen3", names=names.QWEN3, **fields)
+
+
+def read_experts(c: Config, n_layer: int, n_ff: int, **more: Any) -> Experts:
+    """Experts in all layers but the first few, as Qwen's configurations tell it."""
+    c.rename("num_local_experts", "num_experts")
+    every, dense = c.count("decoder_sparse_step", 1), c.get("mlp_only_layers", list, [])
+    n_dense = len(dense)
+    if every != 1 or sorted(dense, key=str) != list(range(n_dense)) or n_dense >= n_layer:
+        what = f"mlp_only_layers {shown(dense)} and decoder_sparse_step {every}"
+        raise Failure(f"{c.path}: {what}; experts in all layers but the first few are read")
+    return Experts(
+        n=c.count("num_experts", 60),
+        n_used=c.count("num_experts_per_tok", 4),
+        n_ff=c.count("moe_intermediate_size", n_ff),
+        n_dense=n_dense,
+        **more,
+    )
+
+
+def qwen2_moe(c: Config) -> Decoder:
+    fields = llama_fields(c)
+    shared = c.count("shared_expert_intermediate_size", 5632)
+    normed = c.get("norm_topk_prob", bool, False)
+    fields["experts"] = read_experts(c, fields["n_layer"], 1408, normed=normed, n_ff_shared=shared)
+    fields |= layer_windows(c, fields["n_layer"], c.get("max_window_layers", int, 28))
+    return Decoder(architecture="qwen2moe", names=names.QWEN2_MOE, **fields)
+
+
+def qwen3_moe(c: Config) -> Decoder:
+    fields = llama_fields(c)
+    normed = c.get("norm_topk_prob", bool, False)
+    fields["experts"] = read_experts(c, fields["n_layer"], 768, normed=normed)
+    # Its class takes the window of every layer.
+    on = c.get("use_sliding_window", bool, False)
+    c.has("max_window_layers"), c.has("sliding_window")
+    fields |= window_of(c) if on else {}
+    return Decoder(architecture="qwen3moe", names=names.QWEN3_MOE, **fields)
+
+
+def gemma_fields(c: Config) -> Fields:
+    shape = grouped(c, 256)
+    c.refuse("use_bidirectional_attention", "attention to later tokens doesn't fit")
+    # An older name, whose "gelu" meant the approximation.
+    old = c.get("hidden_act", str, "gelu_pytorch_tanh")
+    default = "gelu_pytorch_tanh" if old == "gelu" else old
+    return {
+        **shape,
+        **rmsnorm(c, 1e-6),
+        "activation": activation(c, "hidden_activation", default),
+        "gated": True,
+        "position": read_rope(c, shape),
+        "embedding_scale": math.sqrt(shape["n_embd"]),
+        "tied": tied(c, True),
+    }
+
+
+def gemma(c: Config) -> Decoder:
+    return Decoder(architecture="gemma", names=names.GEMMA, **gemma_fields(c))
+
+
+def gemma2(c: Config) -> Decoder:
+    fields = gemma_fields(c)
+    c.has("cache_implementation"), c.has("sliding_window_size")
+    kinds = {"full_attention": False, "sliding_attention": True}
+    local = c.flags("layer_types", fields["n_layer"], kinds)
+    if local is None:
+        local = [i % 2 == 0 for i in range(fields["n_layer"])]
+    return Decoder(
+        architecture="gemma2",
+        names=names.GEMMA2,
+        **fields,
+        **window_of(c, 4096) | {"local": tuple(local)},
+        attention_scale=1 / math.sqrt(c.positive("query_pre_attn_scalar", 256)),
+        score_cap=c.get("attn_logit_softcapping", float, 0.0),
+        logit_cap=c.get("final_logit_softcapping", float, 0.0),
+    )
+
+
+def olmo2(c: Config) -> Decoder:
+    return Decoder(
+        architecture="olmo2",
+        names=names.OLMO2,
+        **llama_fields(c, smallest=1e-5),
+        norm_position="output",
+        norms_over_heads=True,
+    )
+
+
+def cohere(c: Config) -> Decoder:
+    shape = grouped(c)
+    normed = c.get("use_qk_norm", bool, False)
+    return Decoder(
+        architecture="command-r",
+        names=names.COHERE_HEAD_NORMS if normed else names.COHERE,
+        **shape,
+        **layernorm(c, "layer_norm_eps"),
+        activation=activation(c, "hidden_act", "silu"),
+        gated=True,
+        position=read_rope(c, shape, "adjacent", default=500000.0),
+        parallel_residual=True,
+        logit_scale=c.positive("logit_scale", 0.0625),
+        norms_by_head=normed,
+        tied=tied(c, True),
+    )
+
+
+def granite(c: Config) -> Decoder:
+    return Decoder(
+        architecture="granite",
+        names=names.LLAMA_ADJACENT,
+        **llama_fields(c, "adjacent"),
+        embedding_scale=c.positive("embedding_multiplier", 1.0),
+        attention_scale=c.positive("attention_multiplier", 1.0),
+        residual_scale=c.positive("residual_multiplier", 1.0),
+        logit_scale=1 / c.positive("logits_scaling", 1.0),
+    )
+
+
+def phi(c: Config) -> Decoder:
+    c.refuse("qk_layernorm", "normed queries and keys of Phi are not read")
+    shape = grouped(c)
+    return Decoder(
+        architecture="phi2",
+        names=names.PHI,
+        **shape,
+        **layernorm(c, "layer_norm_eps"),
+        activation=activation(c, "hidden_act", "gelu_new"),
+        position=read_rope(c, shape, share=0.5),
+        parallel_residual=True,
+        tied=tied(c, False),
+    )
+
+
+def phi3(c: Config) -> Decoder:
+    fields = llama_fields(c, smallest=1e-5) | window_of(c)
+    return Decoder(architecture="phi3", names=names.PHI3, **fields, fused_gate=True)
+
+
+def starcoder2(c: Config) -> Decoder:
+    shape = grouped(c)
+    return Decoder(
+        architecture="starcoder2",
+        names=names.STARCODER2,
+        **shape,
+        **layernorm(c, "norm_epsilon"),
+        **window_of(c),
+        activation=activation(c, "hidden_act", "gelu_pytorch_tanh"),
+        position=read_rope(c, shape),
+        tied=tied(c, True),
+    )
+
+
+def stablelm(c: Config) -> Decoder:
+    shape = grouped(c)
+    parallel = c.get("use_parallel_residual", bool, False)
+    normed = c.get("qk_layernorm", bool, False)
+    c.rename("norm_eps", "layer_norm_eps")
+    own = names.LLAMA.but(parts={"ffn_norm": None} if parallel else {})
+    return Decoder(
+        architecture="stablelm",
+        names=own.but(stacked=names.STABLELM_HEAD_NORMS if normed else {}),
+        **shape,
+        **layernorm(c, "layer_norm_eps"),
+        activation=activation(c, "hidden_act", "silu"),
+        gated=True,
+        position=read_rope(c, shape, partial="rope_pct", share=0.25),
+        parallel_residual=parallel,
+        tied=tied(c, False),
+    )
+
+
+def nemotron(c: Config) -> Decoder:
+    shape = grouped(c)
+    return Decoder(
+        architecture="nemotron",
+        names=names.NEMOTRON,
+        **shape,
+        **layernorm(c, "norm_eps"),
+        activation=activation(c, "hidden_act", "relu2"),
+        position=read_rope(c, shape, partial="rope_percent", share=0.5),
+        tied=tied(c, False),
+    )

@@ -1,0 +1,135 @@
+"""Rotary positions in a configuration of Hugging Face: rope_parameters (transformers 5), or
+rope_theta with rope_scaling (before), and the names that some families have for them."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from hf_decoder import Rope, Scaling
+from hf_folder import Config, shown
+from output import Failure
+
+NOTHING = re.compile(r"finetuned")  # of no effect in rope_scaling
+KINDS = {  # of scaling, older names among them: the SPEC's
+    "default": None,
+    "linear": "linear",
+    "dynamic": "dynamic",
+    "yarn": "yarn",
+    "llama3": "llama3",
+    "longrope": "longrope",
+    "su": "longrope",
+}
+
+
+def read_rope(
+    c: Config,
+    shape: dict[str, Any],
+    pairs: str = "half",
+    *,
+    base: str = "rope_theta",
+    partial: str = "partial_rotary_factor",
+    default: float = 10000.0,
+    share: float = 1.0,
+) -> Rope:
+    """`base` and `partial` are the family's other keys of the frequencies' base and of the share of
+    a head that rotates, `default` and `share` their values where there is none."""
+    for other, key in ((base, "rope_theta"), (partial, "partial_rotary_factor")):
+        if other != key:
+            c.rename(other, key)
+    own, old = c.section("rope_parameters"), c.section("rope_scaling")
+    parameters = own if own.values else old
+    if own.values and old.values and own.values != old.values:
+        raise Failure(f"{c.path}: rope_parameters and rope_scaling, its older name, differ")
+    nested = [key for key, value in parameters.values.items() if isinstance(value, dict)]
+    if nested:
+        raise Failure(
+            f"{parameters.path}: {shown(nested[0])} has a rotation of its own; one for all layers "
+            "is expected"
+        )
+    theta = parameters.get("rope_theta", float, c.positive("rope_theta", default))
+    part = parameters.get(
+        "partial_rotary_factor", float, c.get("partial_rotary_factor", float, share)
+    )
+    dim = int(shape["head_dim"] * part)
+    if theta < 1:
+        raise Failure(f"{c.path}: rope_theta is {theta}, expected 1 or more")
+    if not 2 <= dim <= shape["head_dim"] or dim % 2 != 0:
+        head = shape["head_dim"]
+        raise Failure(
+            f"{c.path}: partial_rotary_factor {part} makes {dim} of a head's {head} dimensions "
+            "rotate; an even number is expected"
+        )
+    scaling = read_scaling(c, parameters, shape["n_context"], dim)
+    parameters.refuse_unknown(NOTHING)
+    return Rope(dim, theta, pairs, scaling)
+
+
+def read_scaling(c: Config, p: Config, n_context: int, dim: int) -> Scaling | None:
+    kind = p.get("rope_type", str, p.get("type", str, "default"))
+    if kind not in KINDS:
+        raise Failure(f"{p.path}: rope_type {shown(kind)} is unknown; known: {', '.join(KINDS)}")
+    name = KINDS[kind]
+    key = "original_max_position_embeddings"
+    trained = c.count(key, p.count(key, n_context))
+    if name is None:
+        return None
+    if name in ("linear", "dynamic"):
+        return Scaling(name, p.positive("factor"), n_context)
+    if name == "llama3":
+        low, high = p.positive("low_freq_factor"), p.positive("high_freq_factor")
+        return Scaling(name, p.positive("factor"), trained, low=low, high=high)
+    stretched = n_context / trained
+    if name == "yarn":
+        return read_yarn(p, p.positive("factor", stretched), trained)
+    factors = {key: read_factors(p, key, dim // 2) for key in ("short_factor", "long_factor")}
+    factor = p.positive("factor", stretched)
+    usual = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
+    return Scaling(
+        name,
+        stretched,
+        trained,
+        attention=p.positive("attention_factor", as_stored(usual)),
+        short_factors=factors["short_factor"],
+        long_factors=factors["long_factor"],
+    )
+
+
+def as_stored(value: float) -> float:
+    """A number as a key of a file holds it."""
+    return float(np.float32(value))
+
+
+def read_yarn(p: Config, factor: float, trained: int) -> Scaling:
+    """DeepSeek's mscale and mscale_all_dim multiply the logarithms of two m's, of which one is
+    divided by the other."""
+
+    def m(share: float) -> float:
+        return 0.1 * share * math.log(factor) + 1 if factor > 1 else 1.0
+
+    attention = p.positive("attention_factor") if p.has("attention_factor") else None
+    above, below = p.get("mscale", float, 0.0), p.get("mscale_all_dim", float, 0.0)
+    if attention is None and above and below:
+        attention = as_stored(m(above) / m(below))
+    return Scaling(
+        "yarn",
+        factor,
+        trained,
+        attention=None if attention is None or math.isclose(attention, m(1)) else attention,
+        beta_fast=p.positive("beta_fast", 32),
+        beta_slow=p.positive("beta_slow", 1),
+        truncate=p.get("truncate", bool, True),
+    )
+
+
+def read_factors(p: Config, key: str, n: int) -> tuple[float, ...]:
+    values = p.get(key, list)
+    if len(values) != n:
+        raise Failure(f"{p.path}: {key} has {len(values)} numbers, expected {n}")
+    for value in values:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise Failure(f"{p.path}: {key} has {shown(value)}, expected numbers above 0")
+    return tuple(float(value) for value in values)

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Models of Hugging Face, converted and run beside transformers.
+
+    hf_cases.py FOLDER LOCUS [NAME...]
+
+FOLDER is an empty one to work in, LOCUS the program. For each variant of hf_models.py (those named,
+or all) a tiny random model is saved by transformers and converted, and the program's results are
+held against those of the class in double precision: logits of a text that goes past the trained
+length where the model can, read at once and token by token; 20 tokens by greedy choice; the text's
+tokens. Then as architecture `locus`, and from the configuration as transformers 4 wrote it. Prints
+a table, a line for each check that fails and "NN%: Checks: N, Failures: N, Errors: 0" at the end;
+exits 1 if any failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+import gguf
+import numpy as np
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import convert_hf
+from checks import Checks
+from golden import randomise
+from hf_models import N_VOCAB, VARIANTS, Variant, double
+from output import Failure
+
+TOLERANCE = 1e-5  # of the largest logit
+N_NEW = 20
+TEXT = (
+    "Once upon a time there was a little girl. She liked to play outside, and one day she saw a "
+    "big, red ball under the tree! 'Look,' said her friend Tim, 'it's 12 times as big as my "
+    "dog's.' They ran, jumped and laughed until the sun went down\nand the rain came.\n\n\tThen "
+    "they went home: "
+    "caf\u00e9, \u4f60\u597d, na\u00efve \U0001f600 ..."
+)
+
+
+class Bench:
+    """The folder, the program and the tokenizer that all models share."""
+
+    def __init__(self, work: Path, program: str) -> None:
+        self.work, self.program = work, program
+        self.tokenizer = self.work / "tokenizer"
+        self.tokenizer.mkdir()
+        self.train_tokenizer()
+        auto = transformers.AutoTokenizer.from_pretrained(self.tokenizer)
+        self.ids = auto(TEXT).input_ids
+        self.auto = auto
+
+    def train_tokenizer(self) -> None:
+        """Byte-level BPE of N_VOCAB tokens."""
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=N_VOCAB,
+            special_tokens=["<|endoftext|>"],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator([TEXT] * 3, trainer)
+        tokenizer.save(str(self.tokenizer / "tokenizer.json"))
+        settings = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "bos_token": "<|endoftext|>",
+            "eos_token": "<|endoftext|>",
+        }
+        (self.tokenizer / "tokenizer_config.json").write_text(json.dumps(settings))
+
+    def run(self, *arguments: str | Path) -> str:
+        done = subprocess.run(
+            [self.program, *map(str, arguments), "-q", "-t", "1"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise Failure(done.stderr.strip() or f"exit status {done.returncode}")
+        return done.stdout
+
+    def text(self, n: int) -> Path:
+        """A file whose tokens are the first n of the text."""
+        path = self.work / f"text-{n}.txt"
+        path.write_text(self.auto.decode(self.ids[:n]), encoding="utf-8")
+        return path
+
+    def logits(self, model: Path, n: int, *options: str) -> np.ndarray:
+        """Of all tokens but the last of n, [n - 1, N_VOCAB]."""
+        out = self.work / "logits.npy"
+        self.run("perplexity", "-m", model, "-f", self.text(n), "--length", str(n - 1),
+                 "--logits", out, *options)  # fmt: skip
+        return np.load(out)
+
+    def greedy(self, model: Path, n: int) -> list[int]:
+        told = self.run("generate", "-m", model, "-f", self.text(n), "-n", str(N_NEW),
+                        "--temperature", "0", "--json")  # fmt: skip
+        return json.loads(told)["tokens"]
+
+
+def convert(folder: Path, output: Path, generic: bool = False) -> str:
+    """The architecture of the file that comes of it."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        convert_hf.convert(folder, output, "f32", "tiny", generic)
+    return gguf.GGUFReader(output).fields["general.architecture"].contents()
+
+
+def difference(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest |difference| over the largest logit, of the worst row."""
+    return float((np.abs(ours - theirs).max(axis=1) / np.abs(theirs).max(axis=1)).max())
+
+
+def expected(model: Any, ids: list[int], n: int, n_prompt: int) -> tuple[np.ndarray, list[int]]:
+    """Logits of the first n - 1 tokens, and what greedy choice adds to the first n_prompt."""
+    double(model)
+    tokens = torch.tensor([ids[: n - 1]])
+    prompt = torch.tensor([ids[:n_prompt]])
+    with torch.no_grad():
+        logits = model(input_ids=tokens).logits[0].numpy()
+        chosen = model.generate(
+            input_ids=prompt, attention_mask=torch.ones_like(prompt), do_sample=False,
+            max_new_tokens=N_NEW, pad_token_id=0,
+        )[0, n_prompt:].tolist()  # fmt: skip
+    torch.set_default_dtype(torch.float32)
+    return logits, chosen
+
+
+class Row:
+    """A line of the table: what holds, and how far."""
+
+    def __init__(self, checks: Checks, name: str) -> None:
+        self.checks, self.name, self.cells = checks, name, dict.fromkeys(COLUMNS, "-")
+
+    def put(self, column: str, holds: bool, text: str, what: str = "") -> None:
+        self.checks.that(holds, f"{self.name}: {column}: {what or text}")
+        self.cells[column] = text if holds else "WRONG"
+
+    def print(self) -> None:
+        cells = (f"{self.cells[column]:>{width}}" for column, width in COLUMNS.items())
+        print(f"{self.name:<32}", *cells)
+
+
+COLUMNS = {"folder": 10, "logits": 8, "by token": 8, "greedy": 6, "tokenizer": 9, "locus": 6,
+           "older": 6}  # fmt: skip
+
+
+def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
+    folder, file = bench.work / "folder", bench.work / "model.gguf"
+    shutil.rmtree(folder, ignore_errors=True)
+    torch.manual_seed(0)
+    model = variant.make()
+    randomise(model, np.random.default_rng(zlib.crc32(row.name.encode())))
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            of_layer = re.search(r"\.\d+\.", name)
+            parameter.data *= variant.spread if of_layer else 1 / variant.spread
+    model.eval()
+    model.save_pretrained(folder)
+    for path in bench.tokenizer.iterdir():
+        shutil.copy(path, folder)
+    architecture = convert(folder, file)
+    row.put("folder", architecture == variant.architecture, architecture)
+    logits, chosen = expected(model, bench.ids, variant.longest, variant.prompt)
+    at_once = bench.logits(file, variant.longest)
+    apart = difference(at_once, logits)
+    row.put("logits", apart <= TOLERANCE, f"{apart:.1e}")
+    by_token = bench.logits(file, variant.longest, "-b", "1")
+    row.put("by token", np.array_equal(by_token, at_once), "same")
+    ours = bench.greedy(file, variant.prompt)
+    n_alike = next(
+        (i for i, (a, b) in enumerate(zip(ours, chosen, strict=False)) if a != b), len(chosen)
+    )
+    alike = ours == chosen and len(set(chosen)) > 1
+    row.put("greedy", alike, str(n_alike), f"{ours}, expected {chosen}")
+    told = bench.run("tokenize", "-m", file, "--ids", "-f", bench.text(variant.longest)).split()
+    same = list(map(int, told)) == bench.ids[: variant.longest]
+    row.put("tokenizer", same, str(len(told)))
+    check_generic(bench, row, variant, folder, at_once)
+    if variant.old:
+        check_older(bench, row, variant, folder, file)
+
+
+def check_generic(
+    bench: Bench, row: Row, variant: Variant, folder: Path, logits: np.ndarray
+) -> None:
+    """As architecture `locus` the model is the same one."""
+    file = bench.work / "generic.gguf"
+    if variant.generic != "yes":
+        try:
+            convert(folder, file, generic=True)
+            message = "nothing"
+        except Failure as failure:
+            message = str(failure)
+        row.put("locus", variant.generic in message, "none", message)
+        return
+    architecture = convert(folder, file, generic=True)
+    apart = difference(bench.logits(file, variant.longest), logits)
+    row.put("locus", architecture == "locus" and apart <= 1e-6, f"{apart:.0e}")
+
+
+def check_older(bench: Bench, row: Row, variant: Variant, folder: Path, file: Path) -> None:
+    """The same configuration as transformers 4 wrote it makes the same file."""
+    config = json.loads((folder / "config.json").read_text())
+    assert variant.old
+    variant.old(config)
+    (folder / "config.json").write_text(json.dumps(config))
+    other = bench.work / "older.gguf"
+    convert(folder, other)
+    row.put("older", other.read_bytes() == file.read_bytes(), "same")
+
+
+def main() -> None:
+    bench = Bench(Path(sys.argv[1]), sys.argv[2])
+    names = sys.argv[3:] or list(VARIANTS)
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    checks = Checks()
+    print(f"{'':<32}", *(f"{column:>{width}}" for column, width in COLUMNS.items()))
+    for name in names:
+        row = Row(checks, name)
+        try:
+            check_variant(bench, row, VARIANTS[name])
+        except Exception as error:  # shown as what it is, and the others go on
+            checks.that(False, f"{name}: {type(error).__name__}: {error}")
+        finally:
+            torch.set_default_dtype(torch.float32)
+        row.print()
+    checks.report()
+
+
+if __name__ == "__main__":
+    main()
