@@ -35,8 +35,6 @@ def check_kind(config: Config) -> Family:
         method = quantised.get("quant_method") if isinstance(quantised, dict) else None
         what = f" by {shown(method)}" if method else ""
         raise Failure(f"{config.path}: the weights are quantised{what}; floats are expected")
-    if config.values.get("auto_map") is not None:
-        raise Failure(f"{config.path}: auto_map: a model with code of its own doesn't fit")
     model_type = config.get("model_type", str)
     family = FAMILIES.get(model_type)
     if family is None:
@@ -51,15 +49,41 @@ def check_kind(config: Config) -> Family:
 
 
 def check_classes(config: Config, family: Family) -> None:
+    """Refuses a model of another class. Where transformers has the class, auto_map names no code of
+    another: it is what ran before transformers had it."""
     names = config.values.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise Failure(f"{config.path}: architectures is {shown(names)}, expected names")
+    if config.has("auto_map") and not (names and set(names) <= set(family.classes())):
+        raise Failure(f"{config.path}: auto_map: a model with code of its own doesn't fit")
     for name in names:
         if name in family.classes():
             continue
         if not re.fullmatch(rf"(TF|Flax)?{family.stem}[A-Z]\w+", name):
             raise Failure(f"{config.path}: architecture {shown(name)} is unknown")
         say(f"{config.path}: of a {name} the decoder alone is converted, with the head of tokens")
+
+
+def chat_templates(folder: Path) -> dict[str, Value]:
+    """The folder's templates of chats, as they are: nothing here runs them."""
+    path = folder / "tokenizer_config.json"
+    found = read_json(path).get("chat_template") if path.is_file() else None
+    if isinstance(found, list):
+        pairs = [(t.get("name"), t.get("template")) for t in found if isinstance(t, dict)]
+    else:
+        pairs = [] if found is None else [("default", found)]
+    alone = folder / "chat_template.jinja"
+    if alone.is_file():
+        refuse_pointer(alone)
+        text = alone.read_bytes().decode("utf-8", "replace")
+        pairs = [("default", text), *(pair for pair in pairs if pair[0] != "default")]
+    templates: dict[str, Value] = {}
+    for name, template in pairs:
+        if not isinstance(name, str) or not isinstance(template, str):
+            raise Failure(f"{path}: chat_template is {shown(found)}, expected a text")
+        key = "tokenizer.chat_template"
+        templates[key if name == "default" else f"{key}.{name}"] = template
+    return templates
 
 
 def read_decoder(config: Config) -> Decoder:
@@ -71,8 +95,8 @@ def read_decoder(config: Config) -> Decoder:
         if isinstance(experts, int) and experts > 1 and not known:
             raise Failure(f"{config.path}: a mixture of {shown(experts)} experts ({key})")
     decoder = family.read(config)
-    config.refuse_unknown(IGNORED)
     check_classes(config, family)
+    config.refuse_unknown(IGNORED)
     return decoder
 
 
@@ -126,7 +150,7 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
     name = name.encode("utf-8", "replace").decode()  # a folder's name may be any bytes
     architecture, metadata = describe(decoder, generic, folder / "config.json")
     metadata = {"general.name": name, **metadata}
-    metadata |= byte_level_bpe(folder, config, decoder.n_vocab)
+    metadata |= byte_level_bpe(folder, config, decoder.n_vocab) | chat_templates(folder)
     write(output, architecture, metadata, tensors, kind)
 
 

@@ -58,9 +58,10 @@ class Family:
     stem: str
     head: str = "ForCausalLM"
     experts: tuple[str, ...] = ()  # keys that count a mixture's
+    others: tuple[str, ...] = ()  # names that its class had before transformers had it
 
     def classes(self) -> tuple[str, ...]:
-        return f"{self.stem}{self.head}", f"{self.stem}Model"
+        return f"{self.stem}{self.head}", f"{self.stem}Model", *self.others
 
 
 FAMILIES = {
@@ -74,9 +75,9 @@ FAMILIES = {
     "xglm": Family(xglm, "XGLM"),
     "gpt_neox": Family(gptneox, "GPTNeoX"),
     "bloom": Family(bloom, "Bloom"),
-    "mpt": Family(mpt, "Mpt"),
+    "mpt": Family(mpt, "Mpt", others=("MPTForCausalLM",)),
     "falcon": Family(falcon, "Falcon"),
-    "llama": Family(llama, "Llama"),
+    "llama": Family(llama, "Llama", others=("LLaMAForCausalLM",)),
     "mistral": Family(mistral, "Mistral"),
     "mixtral": Family(mixtral, "Mixtral", experts=("num_local_experts",)),
     "smollm3": Family(smollm3, "SmolLM3"),

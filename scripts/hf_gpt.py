@@ -123,6 +123,8 @@ def repeated(c: Config, key: str) -> list[Any]:
 
 
 def gptj_rope(c: Config) -> Rope:
+    c.refuse("rotary", "positions that aren't rotary don't fit", True, True)
+    c.refuse("scale_attn_weights", "transformers scales the scores", True, True)
     if "rotary_dim" in c.values and not c.has("rotary_dim"):
         raise Failure(f"{c.path}: rotary_dim is null, expected a number")
     return Rope(c.count("rotary_dim", 64), 10000, "adjacent")
@@ -222,7 +224,7 @@ def bloom(c: Config) -> Decoder:
     for other, key in {"n_embed": "hidden_size", "num_attention_heads": "n_head"}.items():
         c.rename(other, key)
     c.rename("num_hidden_layers", "n_layer")
-    for key in ("pretraining_tp", "slow_but_exact", "offset_alibi", "attention_softmax_in_fp32",
+    for key in ("slow_but_exact", "offset_alibi", "attention_softmax_in_fp32",
                 "bias_dropout_fusion", "masked_softmax_fusion", "skip_bias_add",
                 "skip_bias_add_qkv", "unk_token_id"):  # fmt: skip
         c.has(key)  # of how it was trained or is run
@@ -244,9 +246,9 @@ def mpt(c: Config) -> Decoder:
     attention = c.section("attn_config")
     for key in ("attn_impl", "attn_uses_sequence_id", "is_encoder_decoder"):
         attention.has(key)
-    for key in ("learned_pos_emb", "init_device", "norm_type", "embedding_fraction", "init_config",
-                "verbose"):  # fmt: skip
-        c.has(key)
+    for key in ("learned_pos_emb", "init_device", "embedding_fraction", "init_config", "verbose"):
+        c.has(key)  # of training, or of no effect beside ALiBi
+    c.choose("norm_type", {"low_precision_layernorm": "", "layernorm": ""}, "layernorm")
     if (kind := attention.get("attn_type", str, "multihead_attention")) != "multihead_attention":
         raise Failure(f"{attention.path}: attn_type is {shown(kind)}; multihead_attention is read")
     attention.refuse("prefix_lm", "a prefix that sees itself whole doesn't fit")
@@ -299,7 +301,8 @@ def falcon(c: Config) -> Decoder:
     one_key = c.get("multi_query", bool, True) and not grouped_heads
     parallel = c.get("parallel_attn", bool, True) or grouped_heads
     two = grouped_heads and c.count("num_ln_in_parallel_attn", 2) == 2
-    c.has("num_ln_in_parallel_attn"), c.has("apply_residual_connection_post_layernorm")
+    c.has("num_ln_in_parallel_attn")  # of no effect on the first decoder
+    c.refuse("apply_residual_connection_post_layernorm", "residuals after the norm don't fit")
     own = names.FALCON_ONE_KEY if one_key else names.FALCON
     own = names.FALCON_GROUPS if grouped_heads else own
     norms = names.TWO_NORMS if two else {"ffn_norm": None} if parallel else {}

@@ -14,6 +14,7 @@ from hf_reading import (
     grouped,
     layer_windows,
     layernorm,
+    or_none,
     rmsnorm,
     tied,
     window_of,
@@ -44,13 +45,13 @@ def llama_fields(
 
 
 def llama(c: Config) -> Decoder:
-    c.has("pretraining_tp")  # another order of the same sums
+    c.refuse("rope_interleaved", "rotation of adjacent pairs isn't what transformers does")
     fields = llama_fields(c, "adjacent")
     return Decoder(architecture="llama", names=names.LLAMA_ADJACENT, **fields)
 
 
 def mistral(c: Config) -> Decoder:
-    fields = llama_fields(c, "adjacent") | window_of(c)
+    fields = llama_fields(c, "adjacent") | window_of(c, 4096)
     return Decoder(architecture="llama", names=names.LLAMA_ADJACENT, **fields)
 
 
@@ -73,19 +74,26 @@ def smollm3(c: Config) -> Decoder:
         rotates = [(i + 1) % every != 0 for i in range(n_layer)]
     layers = tuple(i for i in range(n_layer) if rotates[i])
     fields["position"] = fields["position"].only(layers)
-    fields |= layer_windows(c, n_layer, n_layer)
+    fields |= layer_windows(c, [not rotating for rotating in rotates])
+    c.has("max_window_layers")
     return Decoder(architecture="smollm3", names=names.LLAMA, **fields)
+
+
+def qwen_windows(c: Config, n_layer: int) -> Fields:
+    first = c.get("max_window_layers", int, 28)
+    c.refuse("use_mrope", "positions of several axes are not read")
+    return layer_windows(c, [i >= first for i in range(n_layer)])
 
 
 def qwen2(c: Config) -> Decoder:
     fields = llama_fields(c)
-    fields |= layer_windows(c, fields["n_layer"], c.get("max_window_layers", int, 28))
+    fields |= qwen_windows(c, fields["n_layer"])
     return Decoder(architecture="qwen2", names=names.LLAMA, **fields)
 
 
 def qwen3(c: Config) -> Decoder:
     fields = llama_fields(c, head_dim=128)
-    fields |= layer_windows(c, fields["n_layer"], c.get("max_window_layers", int, 28))
+    fields |= qwen_windows(c, fields["n_layer"])
     return Decoder(architecture="qwen3", names=names.QWEN3, **fields)
 
 
@@ -111,7 +119,7 @@ def qwen2_moe(c: Config) -> Decoder:
     shared = c.count("shared_expert_intermediate_size", 5632)
     normed = c.get("norm_topk_prob", bool, False)
     fields["experts"] = read_experts(c, fields["n_layer"], 1408, normed=normed, n_ff_shared=shared)
-    fields |= layer_windows(c, fields["n_layer"], c.get("max_window_layers", int, 28))
+    fields |= qwen_windows(c, fields["n_layer"])
     return Decoder(architecture="qwen2moe", names=names.QWEN2_MOE, **fields)
 
 
@@ -119,10 +127,9 @@ def qwen3_moe(c: Config) -> Decoder:
     fields = llama_fields(c)
     normed = c.get("norm_topk_prob", bool, False)
     fields["experts"] = read_experts(c, fields["n_layer"], 768, normed=normed)
-    # Its class takes the window of every layer.
-    on = c.get("use_sliding_window", bool, False)
-    c.has("max_window_layers"), c.has("sliding_window")
-    fields |= window_of(c) if on else {}
+    window = window_of(c, 4096)
+    c.has("max_window_layers")  # its class has the window in every layer, or in none
+    fields |= window if c.get("use_sliding_window", bool, False) else {}
     return Decoder(architecture="qwen3moe", names=names.QWEN3_MOE, **fields)
 
 
@@ -149,7 +156,7 @@ def gemma(c: Config) -> Decoder:
 
 def gemma2(c: Config) -> Decoder:
     fields = gemma_fields(c)
-    c.has("cache_implementation"), c.has("sliding_window_size")
+    c.rename("sliding_window_size", "sliding_window")
     kinds = {"full_attention": False, "sliding_attention": True}
     local = c.flags("layer_types", fields["n_layer"], kinds)
     if local is None:
@@ -160,8 +167,8 @@ def gemma2(c: Config) -> Decoder:
         **fields,
         **window_of(c, 4096) | {"local": tuple(local)},
         attention_scale=1 / math.sqrt(c.positive("query_pre_attn_scalar", 256)),
-        score_cap=c.get("attn_logit_softcapping", float, 0.0),
-        logit_cap=c.get("final_logit_softcapping", float, 0.0),
+        score_cap=or_none(c, "attn_logit_softcapping", 50.0),
+        logit_cap=or_none(c, "final_logit_softcapping", 30.0),
     )
 
 
@@ -227,6 +234,8 @@ def phi3(c: Config) -> Decoder:
 
 def starcoder2(c: Config) -> Decoder:
     shape = grouped(c)
+    c.choose("mlp_type", {"default": ""}, "default")
+    c.choose("norm_type", {"layer_norm": ""}, "layer_norm")
     return Decoder(
         architecture="starcoder2",
         names=names.STARCODER2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from hf_folder import Config
@@ -23,7 +24,9 @@ IGNORED = re.compile(  # keys of any config.json that change nothing that is com
     r"|exponential_decay_length_penalty|(begin_)?suppress_tokens|cache_implementation"
     # What the tensors tell: a bias that is there is added.
     r"|attention_bias|mlp_bias|use_bias|use_qkv_bias|qkv_bias|bias|enable_bias|no_bias"
-    # Of training, or of how experts are run.
+    # Of training, of how sums or experts are run, or of other programs.
+    r"|pretraining_tp|transformers\.js_config|unsloth_\w+|is_llama_config|tokenizer_name"
+    r"|model_max_length|max_sequence_length|_flash_attn_2_enabled"
     r"|router_aux_loss_coef|router_jitter_noise|output_router_logits|layerdrop|init_std"
     r"|_experts_implementation\w*|experts_implementation"
 )
@@ -104,18 +107,24 @@ def grouped(c: Config, head_dim: int | None = None) -> Fields:
     return read_shape(c, n_head_kv="num_key_value_heads", head_dim=head_dim)
 
 
-def window_of(c: Config, default: int = 0) -> Fields:
+def or_none(c: Config, key: str, absent: float) -> float:
+    """A number of 0 or more; `absent` where the key is, and 0 where it is null: there is none."""
+    value = c.get(key, type(absent), 0 * absent if key in c.values else absent)
+    if value < 0:
+        raise Failure(f"{c.path}: {key} is {value}, expected 0 or more")
+    return value
+
+
+def window_of(c: Config, absent: int = 0) -> Fields:
     """A window in every layer."""
-    return {"window": c.count("sliding_window") if c.get("sliding_window", int, default) else 0}
+    return {"window": or_none(c, "sliding_window", absent)}
 
 
-def layer_windows(c: Config, n_layer: int, first: int) -> Fields:
-    """A window in the layers that layer_types names, or in those from `first` on."""
-    local = c.flags("layer_types", n_layer, {"full_attention": False, "sliding_attention": True})
-    window = c.has("sliding_window")
-    if not c.get("use_sliding_window", bool, False) or not window:
-        return {}
-    local = local if local is not None else [i >= first for i in range(n_layer)]
-    if not any(local):
-        return {}
-    return {"window": c.count("sliding_window"), "local": tuple(local)}
+def layer_windows(c: Config, usual: Sequence[bool]) -> Fields:
+    """A window in the layers that layer_types names, or else in the `usual` ones."""
+    names = {"full_attention": False, "sliding_attention": True}
+    local = c.flags("layer_types", len(usual), names)
+    window = or_none(c, "sliding_window", 4096)
+    on = c.get("use_sliding_window", bool, False) and window > 0
+    local = tuple(usual if local is None else local)
+    return {"window": window, "local": local} if on and any(local) else {}

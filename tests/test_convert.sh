@@ -10,7 +10,7 @@ if ! imports "gguf, numpy, safetensors"; then
     report
     exit
 fi
-mkdir "$folder"/{cases,tokenizers,outputs}
+mkdir "$folder"/{cases,families,tokenizers,outputs}
 cases() {
     "$python" "$here/$1_cases.py" "${@:2}" >"$out" 2>"$err"
     status=$?
@@ -18,6 +18,8 @@ cases() {
 }
 cases convert "$folder/cases" ${LOCUS_TEST_DATA:+"$LOCUS_TEST_DATA"}
 check "the cases of the converters" done_with 0
+cases family "$folder/families" "$locus"
+check "the cases of families" done_with 0
 cases tokenizer "$folder/tokenizers"
 check "the cases of the tokenizers" done_with 0
 cases output "$folder/outputs"

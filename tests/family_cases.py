@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+"""Configurations of families, in one process: family_cases.py FOLDER [LOCUS].
+
+FOLDER is an empty one to work in, LOCUS the program. What configurations of published models say
+comes to the keys that it should; what isn't understood is refused by name; weights of all element
+types are read, and written, as `locus quantize` writes them, in little memory. Needs no PyTorch.
+Prints a line for each check that fails and "NN%: Checks: N, Failures: N, Errors: 0" at the end;
+exits 1 if any failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+import gguf
+import numpy as np
+from safetensors.numpy import save_file
+
+import convert_hf
+from checks import Checks
+from convert_cases import spelling
+from hf_folder import Config
+from output import Failure
+
+SHAPE = {
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "max_position_embeddings": 4096,
+}
+LLAMA = SHAPE | {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+    "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
+    "initializer_range": 0.02, "num_key_value_heads": 2, "pretraining_tp": 1, "rms_norm_eps": 1e-5,
+    "rope_scaling": None, "rope_theta": 500000.0, "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16", "transformers_version": "4.40.1", "use_cache": True,
+}  # fmt: skip
+
+
+class Desk:
+    """A folder whose config.json is written anew for each case."""
+
+    def __init__(self, checks: Checks, work: Path) -> None:
+        self.checks, self.path = checks, work / "config.json"
+
+    def told(self, config: dict[str, Any], generic: bool = False) -> tuple[str, dict[str, Any]]:
+        """Architecture and keys."""
+        self.path.write_text(json.dumps(config))
+        with contextlib.redirect_stderr(io.StringIO()):
+            decoder = convert_hf.read_decoder(Config(self.path))
+        return convert_hf.describe(decoder, generic, self.path)
+
+    def says(self, name: str, config: dict[str, Any], architecture: str, **keys: object) -> None:
+        """`a__b` spells the key `.a.b`; None: it isn't there."""
+        try:
+            found, told = self.told(config)
+        except Failure as failure:
+            self.checks.that(False, f"{name}: {failure}")
+            return
+        self.checks.that(found == architecture, f"{name}: {found}, expected {architecture}")
+        for key, value in keys.items():
+            is_plain = key.startswith("locus")
+            key = key.replace("__", ".") if is_plain else "." + key.replace("__", ".")
+            is_near = told.get(key) == value
+            self.checks.that(is_near, f"{name}: {key} is {told.get(key)}, expected {value}")
+
+    def refuses(self, words: str, config: dict[str, Any], generic: bool = False) -> None:
+        self.checks.refused(words, words, lambda: self.told(config, generic), self.path.parent)
+
+
+def check_published(desk: Desk) -> None:
+    """Keys as they are in folders of published models, with smaller numbers."""
+    desk.says(
+        "Llama 3.2",
+        LLAMA | {
+            "head_dim": 16, "mlp_bias": False, "eos_token_id": [2, 3],
+            "rope_scaling": {
+                "factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                "original_max_position_embeddings": 1024, "rope_type": "llama3",
+            },
+        },
+        "llama", attention__head_count_kv=2, rope__freq_base=500000.0, rope__scaling__type=None,
+    )  # fmt: skip
+    desk.says(
+        "SmolLM2",
+        LLAMA | {"is_llama_config": True, "rope_interleaved": False, "transformers.js_config": {}},
+        "llama", rope__dimension_count=16,
+    )  # fmt: skip
+    mistral = LLAMA | {"model_type": "mistral", "architectures": ["MistralForCausalLM"]}
+    desk.says("Mistral 0.1", mistral | {"sliding_window": 4096}, "llama",
+              attention__sliding_window=4096, attention__sliding_window_pattern=None)  # fmt: skip
+    desk.says("Mistral 0.3", mistral | {"sliding_window": None}, "llama",
+              attention__sliding_window=None)  # fmt: skip
+    desk.says("an absent window is its class's", mistral, "llama", attention__sliding_window=4096)
+    desk.says(
+        "Qwen2.5",
+        LLAMA | {
+            "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "use_mrope": False,
+            "max_window_layers": 2, "sliding_window": 128, "use_sliding_window": False,
+            "rope_scaling": {"factor": 4.0, "original_max_position_embeddings": 1024,
+                             "type": "yarn"},
+        },
+        "qwen2", attention__sliding_window=None, rope__scaling__type="yarn",
+        rope__scaling__factor=4.0, rope__scaling__original_context_length=1024,
+        rope__scaling__yarn_attn_factor=None,
+    )  # fmt: skip
+    desk.says(
+        "DeepSeek-LLM with dynamic scaling",
+        LLAMA | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "llama",
+        locus__position="rope:pairs=adjacent,dim=16,base=500000,scaling=dynamic,factor=2,"
+        "trained=4096",
+    )  # fmt: skip
+    desk.says(
+        "Phi-3 of 128 k",
+        LLAMA | {
+            "model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "embd_pdrop": 0.0,
+            "resid_pdrop": 0.0, "original_max_position_embeddings": 1024, "sliding_window": 512,
+            "auto_map": {"AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"},
+            "rope_scaling": {"type": "su", "long_factor": [2.0] * 8, "short_factor": [1.0] * 8},
+        },
+        "phi3", rope__scaling__type="longrope", rope__scaling__original_context_length=1024,
+        rope__scaling__attn_factor=float(np.float32(np.sqrt(1 + np.log(4) / np.log(1024)))),
+        attention__sliding_window=512,
+    )  # fmt: skip
+    gemma2 = {key: value for key, value in LLAMA.items() if key != "hidden_act"} | {
+        "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "head_dim": 32,
+        "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh",
+        "cache_implementation": "hybrid", "query_pre_attn_scalar": 32, "sliding_window": 64,
+        "sliding_window_size": 64, "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+    }  # fmt: skip
+    desk.says("Gemma 2", gemma2, "gemma2", attention__key_length=32, attention__scale=None,
+              attention__sliding_window=64, attention__sliding_window_pattern=None,
+              attn_logit_softcapping=None, embedding_scale=None)  # fmt: skip
+    desk.says("Gemma 2 without caps",
+              gemma2 | {"attn_logit_softcapping": None, "final_logit_softcapping": None}, "gemma2",
+              attn_logit_softcapping=0.0, final_logit_softcapping=0.0)  # fmt: skip
+    desk.refuses("no key for a window in layers 0,2 alone", gemma2, generic=True)
+    desk.says(
+        "Falcon 7B",
+        {
+            "architectures": ["FalconForCausalLM"], "model_type": "falcon", "alibi": False,
+            "apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0,
+            "auto_map": {"AutoModel": "modeling_falcon.FalconModel"}, "bias": False,
+            "hidden_dropout": 0.0, "hidden_size": 64, "initializer_range": 0.02,
+            "layer_norm_epsilon": 1e-5, "multi_query": True, "new_decoder_architecture": False,
+            "num_attention_heads": 4, "num_hidden_layers": 2, "parallel_attn": True,
+            "vocab_size": 512, "use_cache": True,
+        },
+        "locus", attention__head_count_kv=1, parallel_residual=True, context_length=2048,
+        position="rope:pairs=half,dim=16,base=10000",
+    )  # fmt: skip
+    desk.says(
+        "MPT 7B",
+        {
+            "architectures": ["MPTForCausalLM"], "model_type": "mpt", "d_model": 64, "n_heads": 4,
+            "auto_map": {"AutoConfig": "configuration_mpt.MPTConfig"}, "emb_pdrop": 0,
+            "attn_config": {
+                "alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0,
+                "attn_type": "multihead_attention", "attn_uses_sequence_id": False,
+                "clip_qkv": None, "prefix_lm": False, "qk_ln": False, "softmax_scale": None,
+            },
+            "embedding_fraction": 1.0, "expansion_ratio": 4, "init_config": {"verbose": 0},
+            "init_device": "cpu", "learned_pos_emb": True, "logit_scale": None,
+            "max_seq_len": 2048, "n_layers": 2, "no_bias": True,
+            "norm_type": "low_precision_layernorm", "resid_pdrop": 0,
+            "tokenizer_name": "EleutherAI/gpt-neox-20b", "verbose": 0, "vocab_size": 512,
+        },
+        "mpt", attention__max_alibi_bias=8.0, attention__clamp_kqv=None, feed_forward_length=256,
+    )  # fmt: skip
+    desk.says(
+        "BLOOM",
+        {
+            "architectures": ["BloomForCausalLM"], "model_type": "bloom", "n_embed": 64,
+            "attention_softmax_in_fp32": True, "bias_dropout_fusion": True, "n_layer": 2,
+            "masked_softmax_fusion": True, "num_attention_heads": 4, "offset_alibi": 100,
+            "pretraining_tp": 1, "seq_length": 1024, "skip_bias_add": True, "unk_token_id": 0,
+            "skip_bias_add_qkv": False, "vocab_size": 512, "layer_norm_epsilon": 1e-5,
+        },
+        "bloom", context_length=1024,
+    )  # fmt: skip
+    desk.says(
+        "Pythia",
+        SHAPE | {
+            "architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox",
+            "hidden_act": "gelu", "layer_norm_eps": 1e-5, "rotary_emb_base": 10000,
+            "rotary_pct": 0.25, "use_parallel_residual": True, "tie_word_embeddings": False,
+        },
+        "gptneox", rope__dimension_count=4, use_parallel_residual=None,
+    )  # fmt: skip
+    desk.says(
+        "SmolLM3",
+        LLAMA | {
+            "model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"],
+            "layer_types": ["full_attention"] * 4, "max_window_layers": 28, "mlp_bias": False,
+            "no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0], "sliding_window": None,
+            "use_sliding_window": False,
+        },
+        "locus", position="rope:pairs=half,dim=16,base=500000; layers 3::4 none",
+    )  # fmt: skip
+    desk.says(
+        "GPT-J",
+        {
+            "architectures": ["GPTJForCausalLM"], "model_type": "gptj", "n_embd": 64, "n_head": 4,
+            "n_inner": None, "n_layer": 2, "n_positions": 256, "rotary": True, "rotary_dim": 8,
+            "scale_attn_weights": True, "vocab_size": 512, "tie_word_embeddings": False,
+            "gradient_checkpointing": False, "summary_type": "cls_index",
+        },
+        "locus", position="rope:pairs=adjacent,dim=8,base=10000", parallel_residual=True,
+    )  # fmt: skip
+
+
+def check_refusals(desk: Desk) -> None:
+    """What changes what is computed, and has no place in a file, by its name."""
+
+    def scaled(**parameters: object) -> dict[str, Any]:
+        return LLAMA | {"rope_scaling": parameters}
+
+    desk.refuses("'sliding_window' is 4096, which is unknown", LLAMA | {"sliding_window": 4096})
+    desk.refuses("rope_type 'mrope' is unknown", scaled(type="mrope"))
+    desk.refuses("rope_scaling: factor is missing", scaled(type="linear"))
+    desk.refuses("factor is -2.0, expected a number above 0", scaled(type="linear", factor=-2))
+    desk.refuses("'alpha' is 3, which is unknown", scaled(type="dynamic", factor=2.0, alpha=3))
+    desk.refuses("low_freq_factor is missing", scaled(type="llama3", factor=2.0))
+    factors = {"short_factor": [1.0] * 8, "long_factor": [1.0] * 7}
+    desk.refuses("long_factor has 7 numbers, expected 8", scaled(type="longrope", **factors))
+    both = {"rope_parameters": {"rope_type": "default", "rope_theta": 1.0}}
+    desk.refuses("differ", scaled(type="linear", factor=2.0) | both)
+    nested = {"rope_parameters": {"full_attention": {"rope_theta": 1e6}}}
+    desk.refuses("'full_attention' has a rotation of its own", LLAMA | nested)
+    desk.refuses("an even number is expected", LLAMA | {"partial_rotary_factor": 0.2})
+    desk.refuses("rope_interleaved is true", LLAMA | {"rope_interleaved": True})
+    desk.refuses("hidden_act 'tanh' is unknown", LLAMA | {"hidden_act": "tanh"})
+    desk.refuses("is no multiple of num_key_value_heads 3", LLAMA | {"num_key_value_heads": 3})
+    desk.refuses("a mixture of 8 experts (num_experts)", LLAMA | {"num_experts": 8})
+    desk.refuses(
+        "architecture 'LlamaxForCausalLM'", LLAMA | {"architectures": ["LlamaxForCausalLM"]}
+    )
+    code = {"auto_map": {"AutoModelForCausalLM": "x.Y"}}
+    desk.refuses("auto_map", LLAMA | code | {"architectures": ["LlamaForCausalLMPlus"]})
+    qwen = LLAMA | {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}
+    desk.refuses("use_mrope is true", qwen | {"use_mrope": True})
+    desk.refuses("layer_types has 1 entries", qwen | {"layer_types": ["full_attention"]})
+    desk.refuses("layer_types has 'chunked'", qwen | {"layer_types": ["chunked"] * 4})
+    windows = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 2}
+    desk.refuses("no key for a window in layers 2,3 alone", qwen | windows, generic=True)
+    desk.says("its own has one", qwen | windows, "qwen2",
+              attention__sliding_window_pattern=[False, False, True, True])  # fmt: skip
+    moe = LLAMA | {"model_type": "qwen2_moe", "architectures": ["Qwen2MoeForCausalLM"]}
+    desk.refuses("decoder_sparse_step 2; experts in all", moe | {"decoder_sparse_step": 2})
+    desk.refuses("mlp_only_layers [1]", moe | {"mlp_only_layers": [1]})
+    gpt = {"vocab_size": 512, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 256}
+    gptj = gpt | {"model_type": "gptj"}
+    desk.refuses("rotary_dim is null", gptj | {"rotary_dim": None})
+    desk.refuses("scale_attn_weights is false", gptj | {"scale_attn_weights": False})
+    desk.refuses("expected a multiple of 4", gpt | {"model_type": "codegen", "n_head": 2})
+    mpt = {"model_type": "mpt", "vocab_size": 512, "d_model": 64, "n_heads": 4, "n_layers": 2,
+           "max_seq_len": 64}  # fmt: skip
+    for key, value, words in (
+        ("attn_type", "grouped_query_attention", "attn_type is 'grouped_query_attention'"),
+        ("prefix_lm", True, "attn_config: prefix_lm is true"),
+        ("alibi", False, "attn_config: alibi is false"),
+        ("rope", True, "attn_config: rope is true"),
+        ("kv_n_heads", 2, "'kv_n_heads' is 2, which is unknown"),
+    ):
+        desk.refuses(words, mpt | {"attn_config": {key: value}})
+    desk.refuses("norm_type 'rmsnorm' is unknown", mpt | {"norm_type": "rmsnorm"})
+    neo = {"model_type": "gpt_neo", "vocab_size": 512, "hidden_size": 64, "num_layers": 4,
+           "num_heads": 4, "max_position_embeddings": 64}  # fmt: skip
+    desk.refuses("layers 0,1 alone", neo | {"attention_types": [[["local"], 2], [["global"], 2]]})
+    bloom = {"model_type": "bloom", "vocab_size": 512, "hidden_size": 64, "n_layer": 2, "n_head": 4}
+    residuals = {"apply_residual_connection_post_layernorm": True}
+    desk.refuses("apply_residual_connection_post_layernorm is true", bloom | residuals)
+    phi = SHAPE | {"model_type": "phi", "qk_layernorm": True}
+    desk.refuses("qk_layernorm is true", phi)
+
+
+# ---- weights -------------------------------------------------------------------------------
+
+
+def write_tokenizer(folder: Path) -> None:
+    vocab = {token: i for i, token in enumerate([*spelling(), "he"])}
+    tokenizer = {
+        "added_tokens": [],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+        "model": {"type": "BPE", "vocab": vocab, "merges": [["h", "e"]]},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "h", "eos_token": "e"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def llama_folder(folder: Path) -> dict[str, np.ndarray]:
+    """A model whose numbers bfloat16 has."""
+    folder.mkdir()
+    config = LLAMA | {"num_hidden_layers": 1, "tie_word_embeddings": False}
+    (folder / "config.json").write_text(json.dumps(config))
+    write_tokenizer(folder)
+    generator = np.random.default_rng(1)
+
+    def draw(*shape: int) -> np.ndarray:
+        values = generator.normal(0, 0.3, shape).astype(np.float32)
+        return (values.view("<u4") & 0xFFFF0000).view("<f4")
+
+    layer = "model.layers.0."
+    tensors = {
+        "model.embed_tokens.weight": draw(512, 64),
+        "model.norm.weight": draw(64),
+        "lm_head.weight": draw(512, 64),
+        f"{layer}input_layernorm.weight": draw(64),
+        f"{layer}post_attention_layernorm.weight": draw(64),
+        f"{layer}self_attn.q_proj.weight": draw(64, 64),
+        f"{layer}self_attn.k_proj.weight": draw(32, 64),
+        f"{layer}self_attn.v_proj.weight": draw(32, 64),
+        f"{layer}self_attn.o_proj.weight": draw(64, 64),
+        f"{layer}mlp.gate_proj.weight": draw(96, 64),
+        f"{layer}mlp.up_proj.weight": draw(96, 64),
+        f"{layer}mlp.down_proj.weight": draw(64, 96),
+    }
+    save_file(tensors, folder / "model.safetensors")
+    return tensors
+
+
+def save_bf16(tensors: dict[str, np.ndarray], path: Path) -> None:
+    header, parts, offset = {}, [], 0
+    for name, values in tensors.items():
+        part = (values.view("<u4") >> 16).astype("<u2").tobytes()
+        end = offset + len(part)
+        header[name] = {"dtype": "BF16", "shape": values.shape, "data_offsets": [offset, end]}
+        parts.append(part)
+        offset = end
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
+
+
+def convert(folder: Path, output: Path, kind: str, generic: bool = False) -> bytes:
+    with contextlib.redirect_stderr(io.StringIO()):
+        convert_hf.convert(folder, output, kind, "tiny", generic)
+    return output.read_bytes()
+
+
+def check_types(checks: Checks, work: Path, program: str | None) -> None:
+    """Of every type: what `locus quantize` makes of the F32 file, but for the scales of blocks."""
+    folder, plain = work / "llama", work / "plain.gguf"
+    tensors = llama_folder(folder)
+    wanted = convert(folder, plain, "f32")
+    save_bf16(tensors, folder / "model.safetensors")
+    same = convert(folder, work / "other.gguf", "f32") == wanted
+    checks.that(same, "weights as bfloat16 give another file")
+    exact = {t.name: t for t in gguf.GGUFReader(plain).tensors}
+    for kind, most in {"f16": 1e-3, "bf16": 0, "q8_0": 1 / 250, "q4_0": 1 / 8}.items():
+        ours, theirs = work / f"{kind}.gguf", work / f"locus-{kind}.gguf"
+        convert(folder, ours, kind)
+        found = {t.name: t for t in gguf.GGUFReader(ours).tensors}
+        if program:
+            subprocess.run([program, "quantize", "-q", plain, theirs, kind], check=True)
+            others = {t.name: t for t in gguf.GGUFReader(theirs).tensors}
+            for name, tensor in found.items():
+                other = others[name]
+                alike = tensor.tensor_type == other.tensor_type
+                if kind in ("f16", "bf16"):
+                    alike &= bool(np.array_equal(tensor.data, other.data))
+                checks.that(alike, f"{kind}: {name} is not as locus quantize has it")
+        for name, tensor in found.items():
+            values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            apart = np.abs(values - exact[name].data).max() / np.abs(exact[name].data).max()
+            checks.that(apart <= most, f"{kind}: {name} is off by {apart:.2g}")
+    template = "{{ messages }}"
+    (folder / "chat_template.jinja").write_text(template)
+    convert(folder, plain, "f32")
+    field = gguf.GGUFReader(plain).fields["tokenizer.chat_template"].contents()
+    checks.that(field == template, f"the template of chats is {field!r}")
+
+
+def check_memory(checks: Checks, work: Path) -> None:
+    """An embedding of 512 MiB as float32, read and written within 200 MiB more than without."""
+    folder, rows, width = work / "large", 1 << 17, 1 << 10
+    tensors = llama_folder(folder)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"vocab_size": rows, "hidden_size": width, "head_dim": 16, "num_hidden_layers": 1}
+    (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
+    shapes = {"model.embed_tokens.weight": (rows, width)}
+    for name, values in tensors.items():
+        if name not in ("lm_head.weight", "model.embed_tokens.weight"):
+            fits = [width if n == 64 and (i or values.ndim == 1) else n
+                    for i, n in enumerate(values.shape)]  # fmt: skip
+            shapes[name] = tuple(fits)
+    for name in ("self_attn.o_proj", "mlp.down_proj"):
+        shapes[f"model.layers.0.{name}.weight"] = (width, 64 if "attn" in name else 96)
+    header, offset = {}, 0
+    for name, shape in shapes.items():
+        end = offset + 2 * int(np.prod(shape))
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + offset)  # zeros that take no place
+    script = Path(convert_hf.__file__)
+
+    def most(*arguments: str | Path) -> int:
+        """MiB that the converter takes at most."""
+        code = (
+            "import resource, runpy, sys\n"
+            f"sys.path.insert(0, {str(script.parent)!r})\n"
+            f"sys.argv = {['convert_hf.py', *map(str, arguments)]!r}\n"
+            "try:\n"
+            f"    runpy.run_path({str(script)!r}, run_name='__main__')\n"
+            "except SystemExit as end:\n"
+            "    if end.code: raise\n"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        return int(done.stdout.split()[-1]) if done.returncode == 0 else 1 << 20
+
+    idle, busy = most("--help"), most(folder, "-o", "/dev/null", "--type", "f16")
+    checks.that(busy < idle + 200, f"{busy} MiB are taken, {idle} without a model")
+
+
+def main() -> None:
+    work = Path(sys.argv[1])
+    checks = Checks()
+    desk = Desk(checks, work)
+    check_published(desk)
+    check_refusals(desk)
+    check_types(checks, work, sys.argv[2] if len(sys.argv) > 2 else None)
+    check_memory(checks, work)
+    checks.report()
+
+
+if __name__ == "__main__":
+    main()
