@@ -110,15 +110,26 @@ def open_gguf(path: Path, architecture: str) -> gguf.GGUFReader:
     return reader
 
 
-def check_finite(name: str, values: np.ndarray, first: int) -> None:
-    """Refuses what is no number. Row `first` of the tensor is the first of `values`."""
-    finite = np.isfinite(values)
-    if not finite.all():
-        at = np.argmin(finite)  # the first that is not
+def largest_of(name: str, values: np.ndarray, first: int) -> float:
+    """The largest magnitude; refuses what is no number. Row `first` of the tensor is the first of
+    `values`."""
+    largest = float(max(np.max(values, initial=0), -np.min(values, initial=0)))  # NaN if one is
+    if not np.isfinite(largest):
+        at = np.argmin(np.isfinite(values))  # the first that is not
         where = [int(i) for i in np.unravel_index(at, values.shape)]
         if where:
             where[0] += first
         raise Failure(f"{name} holds {values.flat[at]} at {where}, expected finite numbers")
+    return largest
+
+
+def to_bf16(values: np.ndarray) -> np.ndarray:
+    """The upper halves of float32, rounded to the nearest, ties to even."""
+    bits = values.view("<u4")
+    odd = (bits >> 16) & 1
+    odd += 0x7FFF
+    odd += bits
+    return (odd >> 16).astype("<u2")
 
 
 def encode(tensor: Tensor, kind: str) -> Iterator[np.ndarray]:
@@ -127,17 +138,18 @@ def encode(tensor: Tensor, kind: str) -> Iterator[np.ndarray]:
     for values in tensor.blocks():
         with np.errstate(over="ignore"):  # float64 past its range is infinite here
             values = np.ascontiguousarray(values, dtype=np.float32)
-        check_finite(tensor.name, values, n_rows)
+        largest = largest_of(tensor.name, values, n_rows)
         n_rows += len(values) if values.shape else 1
         if values.shape[1:] != tensor.shape[1:] or n_rows > (*tensor.shape, 1)[0]:
             raise Failure(f"{tensor.name} is {list(values.shape)}, expected {list(tensor.shape)}")
-        largest = float(np.max(np.abs(values), initial=0))
         if largest >= KINDS[kind].least_too_large:
             raise Failure(f"{tensor.name} holds {largest:g}, too large for {kind}; use f32")
         if kind == "f32":
             yield values
         elif kind == "f16":
-            yield values.astype(np.float16)
+            yield values.astype("<f2")
+        elif kind == "bf16":
+            yield to_bf16(values)
         else:
             yield gguf.quants.quantize(values, KINDS[kind].raw)
     if n_rows != (*tensor.shape, 1)[0]:

@@ -27,7 +27,7 @@ try:
 except ImportError as missing:
     sys.exit(f"error: {missing}; scripts/setup.sh python installs what is needed in .venv")
 
-ROWS_BYTES = 32 << 20  # of float32 that are read at a time
+ROWS_BYTES = 4 << 20  # of float32 that are read at a time: what a cache holds
 
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
