@@ -146,7 +146,7 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
     refuse_inputs(output, (path for path in folder.iterdir() if path.suffix in read))
     config = Config(folder / "config.json")
     decoder = read_decoder(config)
-    tensors = read_tensors(decoder, Weights(folder))
+    tensors = read_tensors(decoder, Weights.of_folder(folder))
     name = name.encode("utf-8", "replace").decode()  # a folder's name may be any bytes
     architecture, metadata = describe(decoder, generic, folder / "config.json")
     metadata = {"general.name": name, **metadata}

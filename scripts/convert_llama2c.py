@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Convert a llama2.c model (.bin, versions 0 and 1) and its tokenizer.bin to GGUF.
+"""Convert a llama2.c model (.bin, versions 0 to 2) and its tokenizer.bin to GGUF.
 
     convert_llama2c.py stories260K.bin tok512.bin -o stories260K.gguf
 
-llama2.c rotates adjacent pairs, as GGUF's llama files do, so no weight is permuted.
+llama2.c rotates adjacent pairs, as GGUF's llama files do, so no weight is permuted. Version 2 holds
+8-bit numbers with a scale for each group of them; they are read as the floats that they stand for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpoint import BYTE, CONTROL, NORMAL, UNKNOWN, Tensor, Value, refuse_pointer, write
+from checkpoint import (
+    BYTE,
+    CONTROL,
+    KINDS,
+    NORMAL,
+    UNKNOWN,
+    Tensor,
+    Value,
+    refuse_pointer,
+    write,
+)
 from output import Failure, refuse_inputs, run
 
 import numpy as np  # isort: skip (checkpoint says what to install when it is missing)
@@ -39,6 +50,7 @@ class Config:
     n_vocab: int
     n_context: int
     tied: bool
+    group: int = 0  # numbers that share a scale; 0: they are floats
 
     @property
     def head_dim(self) -> int:
@@ -59,6 +71,8 @@ class Config:
             raise Failure(f"{path}: dim {self.n_embd} doesn't divide into {self.n_head} even heads")
         if self.n_head % self.n_head_kv != 0:
             raise Failure(f"{path}: {self.n_head} heads can't share {self.n_head_kv} kv heads")
+        if self.group and (self.group < 0 or self.n_embd % self.group != 0):
+            raise Failure(f"{path}: groups of {self.group} don't divide dim {self.n_embd}")
 
 
 def read_header(path: Path, start: bytes) -> tuple[Config, int, int]:
@@ -70,12 +84,15 @@ def read_header(path: Path, start: bytes) -> tuple[Config, int, int]:
         *sizes, n_vocab, n_context = struct.unpack_from("<7i", start)
         config = Config(*sizes, abs(n_vocab), n_context, tied=n_vocab > 0)
         offset, version = 28, 0
-    elif version != 1:
-        raise Failure(f"{path}: llama2.c format version {version}; versions 0 and 1 are read")
+    elif version not in (1, 2):
+        raise Failure(f"{path}: llama2.c format version {version}; versions 0 to 2 are read")
     elif len(start) < HEADER_BYTES_V1:
         raise Failure(f"{path}: {len(start)} bytes, too short for a header of {HEADER_BYTES_V1}")
     else:
-        config = Config(*struct.unpack_from("<7i", start, 8), tied=start[36] != 0)
+        group = struct.unpack_from("<i", start, 37)[0] if version == 2 else 0
+        if version == 2 and group == 0:
+            raise Failure(f"{path}: groups of 0 numbers; expected 1 or more")
+        config = Config(*struct.unpack_from("<7i", start, 8), tied=start[36] != 0, group=group)
         offset = HEADER_BYTES_V1
     config.check(path)
     return config, version, offset
@@ -111,13 +128,19 @@ def layout(c: Config, version: int) -> Iterator[tuple[str | None, tuple[int, ...
         yield "output.weight", (c.n_vocab, d)
 
 
+def bytes_of(c: Config, shape: tuple[int, ...]) -> int:
+    """Of a tensor: version 2 has 8 bits a number of a matrix, and a float a group."""
+    n = math.prod(shape)
+    return n + 4 * (n // c.group) if c.group and len(shape) > 1 else 4 * n
+
+
 def read_model(path: Path) -> tuple[Config, list[Tensor]]:
     """The configuration and the tensors, mapped, not read."""
     refuse_pointer(path)
     with path.open("rb") as file:
         config, version, offset = read_header(path, file.read(HEADER_BYTES_V1))
     spans = [
-        (name, shape, config.n_layer if name and "{}" in name else 1, 4 * math.prod(shape))
+        (name, shape, config.n_layer if name and "{}" in name else 1, bytes_of(config, shape))
         for name, shape in layout(config, version)
     ]
     size, end = path.stat().st_size, offset + sum(n * n_bytes for _, _, n, n_bytes in spans)
@@ -130,8 +153,12 @@ def read_model(path: Path) -> tuple[Config, list[Tensor]]:
     mapped = np.memmap(path, dtype=np.uint8, mode="r")
 
     def reader(shape: tuple[int, ...], start: int) -> np.ndarray:
-        n_bytes = 4 * int(np.prod(shape))
-        return mapped[start : start + n_bytes].view("<f4").reshape(shape)
+        n, stored = math.prod(shape), mapped[start : start + bytes_of(config, shape)]
+        if len(stored) == 4 * n:
+            return stored.view("<f4").reshape(shape)
+        scales = np.frombuffer(stored[n:].tobytes(), "<f4")  # which needn't be aligned
+        groups = stored[:n].view(np.int8).reshape(-1, config.group)
+        return (groups.astype(np.float32) * scales[:, None]).reshape(shape)
 
     tensors = [
         Tensor(name, shape, lambda shape=shape, start=start: reader(shape, start))
@@ -222,7 +249,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="llama2.c model, e.g. stories260K.bin")
     parser.add_argument("tokenizer", type=Path, help="its tokenizer.bin, e.g. tok512.bin")
     parser.add_argument("-o", "--output", type=Path, required=True, help="GGUF file to write")
-    parser.add_argument("--type", choices=("f32", "f16"), default="f32", help="of the matrices")
+    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help="of the matrices")
     parser.add_argument("--name", help="general.name (default: the model's file name)")
     args = parser.parse_args()
     convert(args.model, args.tokenizer, args.output, args.type, args.name or args.model.stem)

@@ -12,7 +12,7 @@ import pickle
 import re
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,29 +195,35 @@ QUANTISED = {  # how names of tensors end: what made them
 
 
 class Weights:
-    """The tensors of a checkpoint by name. What has been taken is remembered, so that what nobody
-    knew can be told."""
+    """The tensors of a checkpoint, a folder or a file, by name. What has been taken is remembered,
+    so that what nobody knew can be told."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tensors: Iterable[tuple[str, Found]]) -> None:
         self.folder = folder
         self.found: dict[str, Found] = {}
         self.taken: set[str] = set()
         wrapped: set[str] = set()
-        for path in weight_files(folder):
-            reader = safetensors_file if path.suffix == ".safetensors" else torch_file
-            for given, tensor in reader(path):
-                parts = given.split(".")
-                wrapped |= {part for part in parts if part in WRAPPERS}
-                name = ".".join(part for part in parts if part not in WRAPPERS)
-                if name in self.found:
-                    raise Failure(f"{path}: tensor {shown(name)} is there twice")
-                self.found[name] = tensor
+        for given, tensor in tensors:
+            parts = given.split(".")
+            wrapped |= {part for part in parts if part in WRAPPERS}
+            name = ".".join(part for part in parts if part not in WRAPPERS)
+            if name in self.found:
+                raise Failure(f"{folder}: tensor {shown(name)} is there twice")
+            self.found[name] = tensor
         if wrapped:
             say(f"left {' and '.join(sorted(wrapped))} out of the names of tensors")
         for name in self.found:
             for end, maker in QUANTISED.items():
                 if name.endswith(end):
                     raise Failure(f"{folder}: quantised by {maker} ({name}); floats are expected")
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> Weights:
+        def tensors() -> Iterator[tuple[str, Found]]:
+            for path in weight_files(folder):
+                yield from (safetensors_file if path.suffix == ".safetensors" else torch_file)(path)
+
+        return cls(folder, tensors())
 
     def __contains__(self, name: str) -> bool:
         return name in self.found
@@ -265,6 +271,25 @@ def weight_files(folder: Path) -> list[Path]:
 STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
 
 
+def stored_rows(
+    path: Path, kind: str, shape: tuple[int, ...], start: int
+) -> Callable[[int, int], np.ndarray]:
+    """The reader of rows of a tensor that lies in a file from byte `start` on."""
+
+    def rows(first: int, end: int) -> np.ndarray:
+        stored = np.dtype(STORED[kind])
+        row = math.prod(shape[1:])
+        offset = start + first * row * stored.itemsize
+        values = np.fromfile(path, stored, (end - first) * row, offset=offset)
+        values = values.reshape(end - first, *shape[1:])
+        if kind == "BF16":  # the upper half of a float32
+            return (values.astype("<u4") << 16).view("<f4")
+        with np.errstate(over="ignore"):  # what float32 can't hold is told by who writes it
+            return values.astype(np.float32, copy=False)
+
+    return rows
+
+
 def safetensors_file(path: Path) -> Iterator[tuple[str, Found]]:
     """Name and tensor, one after another. The library checks the file; numbers are read from where
     its header says that they are, so that no more than a few rows need be in memory."""
@@ -276,32 +301,29 @@ def safetensors_file(path: Path) -> Iterator[tuple[str, Found]]:
     except safetensors.SafetensorError as error:
         raise Failure(f"{path}: {one_line(error)}") from None
 
-    def rows(kind: str, shape: tuple[int, ...], start: int, first: int, end: int) -> np.ndarray:
-        stored = np.dtype(STORED[kind])
-        row = math.prod(shape[1:])
-        offset = 8 + n_bytes + start + first * row * stored.itemsize
-        values = np.fromfile(path, stored, (end - first) * row, offset=offset)
-        values = values.reshape(end - first, *shape[1:])
-        if kind == "BF16":  # the upper half of a float32
-            return (values.astype("<u4") << 16).view("<f4")
-        with np.errstate(over="ignore"):  # what float32 can't hold is told by who writes it
-            return values.astype(np.float32, copy=False)
-
     for name, entry in sorted(header.items()):
         if name != "__metadata__":
             shape, kind, start = tuple(entry["shape"]), entry["dtype"], entry["data_offsets"][0]
-            yield name, Found(shape, kind, functools.partial(rows, kind, shape, start))
+            yield name, Found(shape, kind, stored_rows(path, kind, shape, 8 + n_bytes + start))
 
 
 TORCH_KINDS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64"}
 
 
 def torch_file(path: Path) -> Iterator[tuple[str, Found]]:
-    """The same of a file that torch.save wrote; nothing but tensors is unpickled."""
+    """The same of a file that torch.save wrote."""
+    yield from state_tensors(path, load_torch(path))
+
+
+def load_torch(path: Path) -> Any:
+    """What torch.save wrote; nothing is unpickled but tensors, and numbers and texts in lists and
+    dictionaries. Mapped where the file is one of those that can be (from 2020 on)."""
     refuse_pointer(path)
     torch = import_torch(path)
+    with path.open("rb") as file:
+        mapped = file.read(4) == b"PK\3\4"
     try:
-        state = load_state(torch, path)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:  # its text advises to run what the file holds
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         what = f"it holds {found[1]}" if found else "it is none, or holds more than tensors"
@@ -310,6 +332,10 @@ def torch_file(path: Path) -> Iterator[tuple[str, Found]]:
         raise
     except Exception:  # whatever unpickling makes of a foreign file
         raise Failure(f"{path}: cut, or no file that torch.save wrote") from None
+
+
+def state_tensors(path: Path, state: object) -> Iterator[tuple[str, Found]]:
+    torch = import_torch(path)
     if not isinstance(state, dict):
         raise Failure(f"{path}: a dictionary of tensors is expected")
     for name, tensor in state.items():
@@ -322,13 +348,6 @@ def torch_file(path: Path) -> Iterator[tuple[str, Found]]:
             tuple(tensor.shape), TORCH_KINDS.get(kind, kind), functools.partial(torch_rows, tensor)
         )
         yield name, found
-
-
-def load_state(torch: Any, path: Path) -> Any:
-    """What torch.save wrote, mapped where the file is one of those that can be (from 2020 on)."""
-    with path.open("rb") as file:
-        mapped = file.read(4) == b"PK\3\4"
-    return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
 
 
 def torch_rows(tensor: Any, first: int, end: int) -> np.ndarray:

@@ -475,6 +475,47 @@ def refused_values(
 # ---- llama2.c ------------------------------------------------------------------------------
 
 
+def llama2c_header(weights: bytes, version: int, group: int = 0) -> bytes:
+    """Of version 1 or 2, for a model of version 0 whose head is tied."""
+    start = struct.pack("<Ii", 0x616B3432, version) + weights[:28] + b"\1"
+    return (start + (struct.pack("<i", group) if version == 2 else b"")).ljust(256, b"\0")
+
+
+def check_llama2c_versions(checks: Checks, work: Path, data: Path) -> None:
+    """A model as llama2.c's export.py writes it in each version: the same file, or in the last one
+    that of the numbers which its groups stand for."""
+    model, output, tokenizer = work / "versions.bin", work / "versions.gguf", data / "tok512.bin"
+    weights = (data / "stories260K.bin").read_bytes()
+    n_layer = struct.unpack_from("<i", weights, 8)[0]
+
+    def converted(content: bytes) -> dict[str, np.ndarray]:
+        model.write_bytes(content)
+        convert_llama2c.convert(model, tokenizer, output, "f32", "x")
+        return {t.name: np.array(t.data) for t in gguf.GGUFReader(output).tensors}
+
+    found = converted(weights)
+    norms = [f"blk.{i}.{part}_norm.weight" for part in ("attn", "ffn") for i in range(n_layer)]
+    norms.append("output_norm.weight")
+    parts = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_down", "ffn_up")
+    matrices = [f"blk.{i}.{part}.weight" for part in parts for i in range(n_layer)]
+    matrices.insert(0, "token_embd.weight")
+    floats = b"".join(found[name].tobytes() for name in norms)
+    plain = b"".join(found[name].tobytes() for name in matrices)
+    again = converted(llama2c_header(weights, 1) + floats + plain)
+    same = all(np.array_equal(found[name], again[name]) for name in found)
+    checks.that(same and found.keys() == again.keys(), "version 1 gives other numbers")
+    group, content, wanted = 16, llama2c_header(weights, 2, 16) + floats, {}
+    for name in matrices:
+        groups = found[name].reshape(-1, group)
+        scales = np.abs(groups).max(axis=1, keepdims=True) / np.float32(127)
+        levels = np.round(groups / scales).astype(np.int8)
+        content += levels.tobytes() + scales.tobytes()
+        wanted[name] = (levels.astype(np.float32) * scales).reshape(found[name].shape)
+    again = converted(content)
+    for name, values in wanted.items():
+        checks.that(np.array_equal(again[name], values), f"version 2: {name} is another")
+
+
 def check_llama2c_refusals(checks: Checks, work: Path, data: Path) -> None:
     output, model, tokenizer = work / "llama2c", work / "weights.bin", work / "tokenizer.bin"
     output.mkdir()
@@ -504,7 +545,10 @@ def check_llama2c_refusals(checks: Checks, work: Path, data: Path) -> None:
     for i in range(7):
         refused("", header(i, 1 << 24), pieces)
         refused("", header(i, 1), pieces)
-    refused("format version 2", struct.pack("<Ii", 0x616B3432, 2) + weights[8:], pieces)
+    refused("format version 3", struct.pack("<Ii", 0x616B3432, 3) + weights[8:], pieces)
+    for group, words in ((0, "groups of 0"), (-8, "groups of -8"), (3, "groups of 3 don't divide")):
+        start = llama2c_header(weights, 2, group)
+        refused(words, start + weights[28:], pieces)
     refused("no llama2.c model", b"<!DOCTYPE html>" + bytes(100), pieces)
     refused("0 tokens", weights, b"")
     refused("is cut or no token", weights, pieces[:-1])
@@ -528,6 +572,7 @@ def main() -> None:
     check_gpt2_refusals(checks, work)
     check_said(checks, work)
     if len(sys.argv) > 2:
+        check_llama2c_versions(checks, work, Path(sys.argv[2]))
         check_llama2c_refusals(checks, work, Path(sys.argv[2]))
     checks.report()
 
