@@ -4,7 +4,8 @@
     convert_hf.py gpt2/ -o gpt2.gguf --type f16
 
 The folder holds config.json, model.safetensors or pytorch_model.bin (or an index and its parts),
-and tokenizer.json or vocab.json with merges.txt. Families: {families}.
+and tokenizer.json or vocab.json with merges.txt. Model types that are known:
+{families}.
 
 What would change the model's results and has no place in the file is refused by name. An output
 that is a device or a pipe is written, `-` is standard output.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from pathlib import Path
 
 from checkpoint import KINDS, Value, refuse_pointer, write
@@ -155,8 +157,9 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
 
 
 def main() -> None:
+    families = textwrap.fill(", ".join(FAMILIES), 98, break_on_hyphens=False)
     parser = argparse.ArgumentParser(
-        description=(__doc__ or "").format(families=", ".join(FAMILIES)),
+        description=(__doc__ or "").format(families=families),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="model folder")

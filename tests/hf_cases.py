@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
 import gguf
 import numpy as np
+import safetensors
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -152,8 +153,10 @@ class Row:
         print(f"{self.name:<32}", *cells)
 
 
-COLUMNS = {"folder": 10, "logits": 8, "by token": 8, "greedy": 6, "tokenizer": 9, "locus": 6,
-           "older": 6}  # fmt: skip
+COLUMNS = {
+    "folder": 10, "names": 5, "logits": 8, "by token": 8, "greedy": 6, "tokenizer": 9, "locus": 6,
+    "older": 6,
+}  # fmt: skip
 
 
 def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
@@ -187,9 +190,47 @@ def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
     told = bench.run("tokenize", "-m", file, "--ids", "-f", bench.text(variant.longest)).split()
     same = list(map(int, told)) == bench.ids[: variant.longest]
     row.put("tokenizer", same, str(len(told)))
+    if architecture != "locus" and variant.is_shared:
+        check_names(row, folder, file)
     check_generic(bench, row, variant, folder, at_once)
     if variant.old:
         check_older(bench, row, variant, folder, file)
+
+
+def llama_cpp_keys() -> set[str]:
+    """The keys that the gguf package has for llama.cpp, {arch} being the architecture."""
+    rooms = [room for room in vars(gguf.Keys).values() if isinstance(room, type)]
+    return {value for room in rooms for value in vars(room).values() if isinstance(value, str)}
+
+
+def check_names(row: Row, folder: Path, file: Path) -> None:
+    """Tensors and keys are called as llama.cpp's converter calls them."""
+    reader = gguf.GGUFReader(file)
+    architecture = reader.fields["general.architecture"].contents()
+    ours = {tensor.name for tensor in reader.tensors}
+    kind = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}[architecture]
+    n_layer = reader.fields[f"{architecture}.block_count"].contents()
+    names = gguf.get_tensor_name_map(kind, n_layer)
+    wrong = []
+    with safetensors.safe_open(folder / "model.safetensors", "np") as weights:
+        for name in weights.keys():  # noqa: SIM118 (no mapping)
+            if re.search(r"\.(experts|norms)\.\d+\.", name):  # which are stacked
+                continue
+            bare = name.removeprefix("transformer.")  # as published BLOOMs are
+            found = [names.get_name(n, try_suffixes=(".weight", ".bias")) for n in (name, bare)]
+            theirs = found[0] or found[1]
+            if theirs not in ours and not name.startswith("lm_head"):
+                wrong.append(f"{name} isn't {theirs}")
+    patterns = {gguf.TENSOR_NAMES[tensor] for tensor in gguf.MODEL_TENSORS[kind]}
+    for name in ours:
+        stem = re.sub(r"^blk\.\d+", "blk.{bid}", name.rpartition(".")[0])
+        if stem not in patterns:
+            wrong.append(f"{name} is none of {architecture}'s")
+    known = {key.replace("{arch}", architecture) for key in llama_cpp_keys()}
+    for key in reader.fields:
+        if key.startswith(f"{architecture}.") and key not in known:
+            wrong.append(f"{key} is no key")
+    row.put("names", not wrong, "same", "; ".join(wrong))
 
 
 def check_generic(

@@ -24,6 +24,7 @@ class Variant:
     architecture: str
     generic: str = "yes"
     end: str = "ForCausalLM"
+    is_shared: bool = True  # with llama.cpp, by the architecture's tensors
     longest: int = 96  # tokens that it reads; N_CONTEXT where it can't go past the trained length
     prompt: int = 24  # tokens, of which greedy choice goes on
     spread: float = 1  # how much larger a layer's weights are, and smaller the embedding's: without
@@ -279,7 +280,7 @@ VARIANTS: dict[str, Variant] = {
         "Qwen3Moe",
         llama(head_dim=8, moe_intermediate_size=40, norm_topk_prob=True, mlp_only_layers=[0],
               **SOME_EXPERTS),
-        "qwen3moe",
+        "qwen3moe", is_shared=False,
     ),
     "qwen3_moe shares as they are": Variant(
         "Qwen3Moe",
