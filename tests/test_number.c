@@ -159,6 +159,7 @@ START_TEST(a_csv_is_read_as_it_was_written)
     struct locus_csv csv;
     struct locus_row row = {{0}};
     ck_assert(locus_row_set_real(&row, LOCUS_COLUMN_NLL, 2.5));
+    ck_assert(locus_row_set_int(&row, LOCUS_COLUMN_TOKENS, 10));
     ck_assert(locus_row_set_real(&row, LOCUS_COLUMN_PERPLEXITY, exp(2.5)));
     ck_assert_int_eq(locus_csv_open(&csv, path, LOCUS_CSV_NEW, NULL), LOCUS_OK);
     ck_assert_int_eq(locus_csv_add(&csv, &row, NULL), LOCUS_OK);
