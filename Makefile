@@ -39,7 +39,7 @@ else
 OPENMP_FLAG = $(call once,OPENMP_FLAG,$(OPENMP_TEST))
 endif
 MACHINE = $(call once,MACHINE,$(CC) -dumpmachine 2>/dev/null)
-PACKAGES := libpcre2-8 zlib
+PACKAGES := libpcre2-8 libutf8proc zlib
 PACKAGES_CFLAGS = $(call once,PACKAGES_CFLAGS,$(PKG_CONFIG) --cflags $(PACKAGES))
 PACKAGES_LIBS = $(call once,PACKAGES_LIBS,$(PKG_CONFIG) --libs $(PACKAGES))
 CHECK_CFLAGS = $(call once,CHECK_CFLAGS,$(PKG_CONFIG) --cflags check)

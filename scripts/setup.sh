@@ -7,7 +7,7 @@ usage() {
     cat <<'END'
 usage: scripts/setup.sh [build | python | python-train | lint]...
 
-  build         compiler, make, pkg-config, PCRE2, zlib, Check, stb headers (the default)
+  build         compiler, make, pkg-config, PCRE2, utf8proc, zlib, Check, stb headers (the default)
   python        .venv with scripts/requirements.txt (converters and golden data)
   python-train  the same with scripts/requirements-train.txt (PyTorch, transformers)
   lint          clang-format, clang-tidy, cppcheck, shellcheck; ruff in .venv
@@ -43,6 +43,7 @@ find_missing_build() {
     has pkg-config || missing+=(pkg-config)
     pkg-config --exists check 2>/dev/null || missing+=(check)
     pkg-config --exists libpcre2-8 2>/dev/null || missing+=(libpcre2-dev)
+    pkg-config --exists libutf8proc 2>/dev/null || missing+=(libutf8proc-dev)
     pkg-config --exists zlib 2>/dev/null || missing+=(zlib1g-dev)
     if has "${CC:-gcc}"; then
         has_header stb/stb_image.h || has_header stb_image.h || missing+=(libstb-dev)
@@ -86,11 +87,11 @@ name_packages() {
     say "missing (Debian's names): ${missing[*]}"
     say "there is no apt-get here. To build and test:"
     cat >&2 <<'END'
-  Fedora    dnf install gcc make pkgconf-pkg-config pcre2-devel zlib-devel check-devel stb_image-devel
-  Arch      pacman -S gcc make pkgconf pcre2 zlib check stb
-  Alpine    apk add bash gcc musl-dev linux-headers make pkgconf pcre2-dev zlib-dev check-dev stb
-  openSUSE  zypper install gcc make pkgconf-pkg-config pcre2-devel zlib-devel check-devel stb-devel
-  macOS     brew install gcc make pkgconf pcre2 check   (zlib: the system's; stb: its headers in /usr/local/include/stb)
+  Fedora    dnf install gcc make pkgconf-pkg-config pcre2-devel utf8proc-devel zlib-devel check-devel stb_image-devel
+  Arch      pacman -S gcc make pkgconf pcre2 libutf8proc zlib check stb
+  Alpine    apk add bash gcc musl-dev linux-headers make pkgconf pcre2-dev utf8proc-dev zlib-dev check-dev stb
+  openSUSE  zypper install gcc make pkgconf-pkg-config pcre2-devel utf8proc-devel zlib-devel check-devel stb-devel
+  macOS     brew install gcc make pkgconf pcre2 utf8proc check   (zlib: the system's; stb: its headers in /usr/local/include/stb)
 For the Python tools: python3 with venv and pip. To lint: clang (format, tidy), cppcheck, shellcheck.
 END
     exit 1

@@ -122,8 +122,10 @@ START_TEST(scans_of_beginnings_are_not_slow)
     struct locus_trie trie;
     ck_assert_int_eq(locus_trie_create(&trie, pieces, 2, true, NULL), LOCUS_OK);
     locus_trie_scan(&trie, text, N, states);
+    size_t n_found = 0;
     for (size_t i = 0; i + 1 < N; i++)
-        ck_assert_int_eq(trie.nodes[trie.links[states[i]].longest].id, 1);
+        n_found += trie.nodes[trie.links[states[i]].longest].id == 1;
+    ck_assert_uint_eq(n_found, N - 1);
     ck_assert_int_eq(trie.links[states[N - 1]].longest, -1);
     locus_trie_free(&trie);
     free(piece);

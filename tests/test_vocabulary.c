@@ -1,4 +1,6 @@
 /* Vocabularies that are none: what a checkpoint must hold to have a tokenizer. */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,7 +185,129 @@ static void text_for_lstrip(struct variant *variant)
 
 static void unknown_own_key(struct variant *variant)
 {
-    flag(variant, "locus.tokenizer.normalized");
+    flag(variant, "locus.tokenizer.normalised");
+}
+
+static void unknown_key(struct variant *variant)
+{
+    flag(variant, "tokenizer.ggml.add_bos_tokens");
+}
+
+static void more_tokens_than_rows(struct variant *variant)
+{
+    locus_writer_u32(variant_writer(variant), "locus.vocab_size", 281);
+}
+
+/* Puts numbers into the place of an array, the first of them another. */
+static void put_first(struct variant *variant, const char *key, float value, float others, size_t n)
+{
+    float numbers[512];
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = i ? others : value;
+    variant_drop(variant, key);
+    locus_writer_f32s(variant_writer(variant), key, numbers, n);
+}
+
+static void type_77(struct variant *variant)
+{
+    put_first(variant, "tokenizer.ggml.token_type", 77, 1, 282);
+}
+
+static void half_a_type(struct variant *variant)
+{
+    put_first(variant, "tokenizer.ggml.token_type", 1.5F, 1, 282);
+}
+
+static void no_score(struct variant *variant)
+{
+    put_first(variant, "tokenizer.ggml.scores", NAN, -1, 284);
+}
+
+static void endless_score(struct variant *variant)
+{
+    put_first(variant, "tokenizer.ggml.scores", -INFINITY, -1, 284 - 256);
+}
+
+/* ---- Unigram ------------------------------------------------------------------------------- */
+
+enum { PIECES = 3, N_UNIGRAM = 284 - 256 };
+
+/* Two pieces, the third and fourth of all, as they are given. */
+static void put_pieces(struct variant *variant, const char *first, const char *second)
+{
+    const char *texts[N_UNIGRAM];
+    size_t lengths[N_UNIGRAM];
+    char names[N_UNIGRAM][8];
+    for (size_t i = 0; i < N_UNIGRAM; i++) {
+        snprintf(names[i], sizeof names[i], "t%zu", i);
+        texts[i] = i == PIECES ? first : i == PIECES + 1 ? second : names[i];
+        lengths[i] = strlen(texts[i]);
+    }
+    variant_drop(variant, "tokenizer.ggml.tokens");
+    locus_writer_strings(variant_writer(variant), "tokenizer.ggml.tokens", texts, lengths,
+                         N_UNIGRAM);
+}
+
+static void empty_piece(struct variant *variant)
+{
+    put_pieces(variant, "a", "");
+}
+
+static void twice_a_piece(struct variant *variant)
+{
+    put_pieces(variant, "\u2581a", " a");
+}
+
+static void no_unknown(struct variant *variant)
+{
+    variant_drop(variant, "tokenizer.ggml.unknown_token_id");
+    put_first(variant, "tokenizer.ggml.token_type", 3, 1, N_UNIGRAM);
+}
+
+static void no_pieces(struct variant *variant)
+{
+    put_first(variant, "tokenizer.ggml.token_type", 2, 3, N_UNIGRAM);
+}
+
+static void other_prefix(struct variant *variant)
+{
+    text(variant, "locus.tokenizer.prefix", "last");
+}
+
+static void number_for_a_prefix(struct variant *variant)
+{
+    locus_writer_u32(variant_writer(variant), "locus.tokenizer.prefix", 1);
+}
+
+static void each_prefix(struct variant *variant)
+{
+    text(variant, "locus.tokenizer.prefix", "each");
+}
+
+static void number_for_a_normalizer(struct variant *variant)
+{
+    locus_writer_u32(variant_writer(variant), "locus.tokenizer.normalizer", 1);
+}
+
+static void numbers_for_a_normalizer(struct variant *variant)
+{
+    ids(variant, "locus.tokenizer.normalizer", 1);
+}
+
+static void a_normalizer(struct variant *variant)
+{
+    locus_writer_strings(variant_writer(variant), "locus.tokenizer.normalizer",
+                         (const char *const[]){"nfc"}, (const size_t[]){3}, 1);
+}
+
+static void merges_wanted(struct variant *variant)
+{
+    flag(variant, "locus.tokenizer.merges");
+}
+
+static void words_apart(struct variant *variant)
+{
+    flag(variant, "locus.tokenizer.split");
 }
 
 static void fewer_blanks(struct variant *variant)
@@ -211,11 +335,12 @@ static void other_characters(struct variant *variant)
     ids(variant, "tokenizer.ggml.precompiled_charsmap", 1);
 }
 
-enum kind { BPE, SENTENCEPIECE, BYTES };
+enum kind { BPE, SENTENCEPIECE, UNIGRAM, BYTES };
 
 static const char *vocabulary(enum kind kind)
 {
     if (kind == BPE) return vocabulary_bpe(NULL);
+    if (kind == UNIGRAM) return vocabulary_unigram(0);
     return kind == SENTENCEPIECE ? vocabulary_sentencepiece(1) : vocabulary_bytes();
 }
 
@@ -225,7 +350,7 @@ static const struct refusal {
     const char *says[2];
 } refusals[] = {
     {BPE, no_model, {"holds no tokenizer", "tokenizer.ggml.model is absent"}},
-    {BPE, other_model, {"tokenizer.ggml.model is \"bert\"", "expected gpt2, llama or bytes"}},
+    {BPE, other_model, {"tokenizer.ggml.model is \"bert\"", "expected gpt2, llama, t5 or bytes"}},
     {BPE, number_for_a_model, {"tokenizer.ggml.model is not a string"}},
     {BPE, other_pattern, {"unknown tokenizer.ggml.pre \"gpt-5\"", "nearest known is \"gpt-2\""}},
     {BPE, number_for_a_pattern, {"tokenizer.ggml.pre is not a string"}},
@@ -258,7 +383,31 @@ static const struct refusal {
     {SENTENCEPIECE, negative_rstrip, {"locus.tokenizer.rstrip[1] is -1", "expected 0 to 283"}},
     {BPE, half_a_single_word, {"locus.tokenizer.single_word[0] is 0.5", "expected 0 to 281"}},
     {BPE, text_for_lstrip, {"locus.tokenizer.lstrip is not an array of token ids"}},
-    {BPE, unknown_own_key, {"unknown locus.tokenizer.normalized", "expected ignore_merges"}},
+    {BPE, unknown_own_key, {"unknown locus.tokenizer.normalised", "locus.tokenizer.normalized"}},
+    {BPE, unknown_key, {"unknown tokenizer.ggml.add_bos_tokens", "tokenizer.ggml.add_bos_token"}},
+    {BPE, more_tokens_than_rows, {"tokens has 282 entries", "no more than locus.vocab_size, 281"}},
+    {BPE, type_77, {"token_type[0] is 77, expected 1 to 6"}},
+    {BPE, half_a_type, {"token_type[0] is 1.5, expected 1 to 6"}},
+    {SENTENCEPIECE, no_score, {"tokenizer.ggml.scores[0] is nan, expected a finite number"}},
+    {UNIGRAM, endless_score, {"tokenizer.ggml.scores[0] is -inf, expected a finite number"}},
+    {UNIGRAM, no_scores, {"tokenizer.ggml.scores is absent", "expected numbers"}},
+    {UNIGRAM, few_scores, {"tokenizer.ggml.scores has 1 entries", "expected 28"}},
+    {UNIGRAM, text_for_scores, {"tokenizer.ggml.scores is something else"}},
+    {UNIGRAM, empty_piece, {"tokenizer.ggml.tokens[4] is empty, expected a piece"}},
+    {UNIGRAM, twice_a_piece, {"tokens[3] and [4] are the same piece"}},
+    {UNIGRAM, no_unknown, {"unknown_token_id is absent, and no token stands for byte 0x00"}},
+    {UNIGRAM, no_pieces, {"token_type has no piece of type 1 (normal)"}},
+    {UNIGRAM, no_merges_used, {"ignore_merges is true", "only byte-level BPE"}},
+    {UNIGRAM, merges_wanted, {"locus.tokenizer.merges is true", "BPE"}},
+    {UNIGRAM, other_prefix, {"prefix is \"last\", expected none, first or each"}},
+    {UNIGRAM, number_for_a_prefix, {"locus.tokenizer.prefix is not a string"}},
+    {BPE, each_prefix, {"locus.tokenizer.prefix is set", "llama and t5 alone"}},
+    {BPE, number_for_a_normalizer, {"locus.tokenizer.normalizer is no array of strings"}},
+    {UNIGRAM, numbers_for_a_normalizer, {"locus.tokenizer.normalizer is no array of strings"}},
+    {BYTES, a_normalizer, {"locus.tokenizer.normalizer is set", "bytes are taken as they are"}},
+    {BYTES, merges_wanted, {"locus.tokenizer.merges is true", "BPE"}},
+    {BYTES, words_apart, {"locus.tokenizer.split is true", "llama and t5 alone"}},
+    {BPE, words_apart, {"locus.tokenizer.split is true", "llama and t5 alone"}},
     {SENTENCEPIECE, fewer_blanks, {"tokenizer.ggml.remove_extra_whitespaces is true"}},
     {BPE, separator, {"tokenizer.ggml.add_sep_token is true"}},
     {BPE, lower_case, {"tokenizer.ggml.normalizer.lowercase is true"}},
@@ -292,8 +441,9 @@ START_TEST(tokenizer_says_what_it_is)
     static const struct {
         const char *kind;
         int n_tokens;
-    } wanted[] = {{"byte-level BPE", 282}, {"SentencePiece BPE", 284}, {"bytes", 257}};
-    for (int i = 0; i < 3; i++) {
+    } wanted[] = {
+        {"byte-level BPE", 282}, {"SentencePiece BPE", 284}, {"Unigram", 28}, {"bytes", 257}};
+    for (int i = 0; i < 4; i++) {
         locus_error error = {0};
         struct locus_checkpoint *checkpoint =
             locus_checkpoint_open(vocabulary((enum kind)i), &error);

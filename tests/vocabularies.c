@@ -188,7 +188,7 @@ const struct scored_piece vocabulary_pieces[] = {
 };
 const size_t vocabulary_n_pieces = sizeof vocabulary_pieces / sizeof *vocabulary_pieces;
 
-const char *vocabulary_sentencepiece(int bytes)
+static const char *write_pieces(const char *model, int bytes)
 {
     struct list list = {.n = 0};
     add(&list, "<unk>", 5, UNKNOWN, 0);
@@ -208,12 +208,22 @@ const char *vocabulary_sentencepiece(int bytes)
     }
     add(&list, "<sep>", 5, USER, 0);
     add(&list, "\xE2\x96\x81q", 4, USER, 0);
-    struct locus_checkpoint_writer *writer = begin("llama");
+    struct locus_checkpoint_writer *writer = begin(model);
     locus_writer_f32s(writer, "tokenizer.ggml.scores", list.scores, (size_t)list.n);
     locus_writer_u32(writer, "tokenizer.ggml.bos_token_id", 1);
     locus_writer_u32(writer, "tokenizer.ggml.eos_token_id", 2);
     locus_writer_u32(writer, "tokenizer.ggml.unknown_token_id", 0);
     return finish(writer, &list);
+}
+
+const char *vocabulary_sentencepiece(int bytes)
+{
+    return write_pieces("llama", bytes);
+}
+
+const char *vocabulary_unigram(int bytes)
+{
+    return write_pieces("t5", bytes);
 }
 
 const char *vocabulary_bytes(void)

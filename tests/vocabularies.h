@@ -36,6 +36,9 @@ extern const size_t vocabulary_n_pieces;
  * user-defined "<sep>" and " q". */
 const char *vocabulary_sentencepiece(int bytes);
 
+/* The same pieces and scores for Unigram. */
+const char *vocabulary_unigram(int bytes);
+
 /* Raw bytes, and "<|endoftext|>" as 256. */
 const char *vocabulary_bytes(void);
 

@@ -6,15 +6,18 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
+#include "tokenizer/forms.h"
 #include "tokenizer/keys.h"
 
-enum { LSTRIP = 1, RSTRIP = 2, SINGLE_WORD = 4 };
+enum { LSTRIP = 1, RSTRIP = 2, SINGLE_WORD = 4, NORMALIZED = 8 };
 
 enum { N_CODES = 0x110000, BLOCK = 1 << 8 }; /* Unicode's code points, looked at in blocks */
 
 struct locus_added {
-    struct locus_trie user, special; /* the user-defined ones, and all; backwards */
-    uint8_t *flags;                  /* [n_tokens] */
+    struct {
+        struct locus_trie user, special; /* the user-defined ones, and all; backwards */
+    } passes[2];    /* over a text as it is, and over what it becomes by the normalizer */
+    uint8_t *flags; /* [n_tokens] */
     uint8_t *word; /* [N_CODES / 8], a bit a code point: a character of a word; NULL: nobody asks */
 };
 
@@ -25,6 +28,7 @@ static const struct {
     {"locus.tokenizer.lstrip", LSTRIP},
     {"locus.tokenizer.rstrip", RSTRIP},
     {"locus.tokenizer.single_word", SINGLE_WORD},
+    {"locus.tokenizer.normalized", NORMALIZED},
 };
 
 static enum locus_status read_flags(struct locus_added *added, int n_tokens,
@@ -105,32 +109,83 @@ static enum locus_status find_words(struct locus_added *added,
                       locus_checkpoint_path(checkpoint), keys[2].key, code);
 }
 
-static enum locus_status create_trie(struct locus_trie *trie,
+/* Drops the pieces of the other pass, and puts those of the second as the normalizer makes them
+ * into `texts`, to which they then point. */
+static enum locus_status choose(const struct locus_added *added, struct locus_piece *pieces,
+                                size_t *count, int pass, const struct locus_normalizer *normalizer,
+                                struct locus_buffer *texts, locus_error *error)
+{
+    struct locus_buffer text = {0};
+    enum locus_status status = LOCUS_OK;
+    size_t n = 0;
+    for (size_t i = 0; i < *count; i++)
+        if (!(added->flags[pieces[i].id] & NORMALIZED) == (pass == 0)) pieces[n++] = pieces[i];
+    *count = n;
+    if (pass == 0) return LOCUS_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        status =
+            locus_normalizer_apply(normalizer, pieces[i].bytes, pieces[i].n_bytes, &text, error);
+        pieces[i].n_bytes = text.length;
+        if (!status) locus_buffer_append(texts, text.bytes, text.length);
+    }
+    locus_buffer_free(&text);
+    if (!status && texts->failed) status = locus_fail_memory(error, texts->length);
+    const char *next = texts->bytes;
+    size_t n_left = 0;
+    for (size_t i = 0; i < n && !status; i++) {
+        pieces[i].bytes = next;
+        next += pieces[i].n_bytes;
+        if (pieces[i].n_bytes > 0) pieces[n_left++] = pieces[i]; /* of nothing: never found */
+    }
+    *count = n_left;
+    return status;
+}
+
+static enum locus_status create_trie(const struct locus_added *added, struct locus_trie *trie,
                                      const struct locus_vocabulary *vocabulary, unsigned types,
+                                     int pass, const struct locus_normalizer *normalizer,
                                      locus_error *error)
 {
     size_t count;
+    struct locus_buffer texts = {0};
     struct locus_piece *pieces = locus_pieces_collect(vocabulary, types, &count);
     if (!pieces) return locus_fail_memory(error, count * sizeof *pieces);
-    enum locus_status status = locus_trie_create(trie, pieces, count, true, error);
+    enum locus_status status = choose(added, pieces, &count, pass, normalizer, &texts, error);
+    if (!status) status = locus_trie_create(trie, pieces, count, true, error);
+    locus_buffer_free(&texts);
     free(pieces);
+    return status;
+}
+
+static enum locus_status create_tries(struct locus_added *added,
+                                      const struct locus_vocabulary *vocabulary,
+                                      const struct locus_normalizer *normalizer, locus_error *error)
+{
+    const unsigned user = 1u << LOCUS_TOKEN_USER;
+    const unsigned special = user | 1u << LOCUS_TOKEN_CONTROL | 1u << LOCUS_TOKEN_UNKNOWN;
+    enum locus_status status = LOCUS_OK;
+    for (int pass = 0; pass < 2 && !status; pass++) {
+        status = create_trie(added, &added->passes[pass].user, vocabulary, user, pass, normalizer,
+                             error);
+        if (!status)
+            status = create_trie(added, &added->passes[pass].special, vocabulary, special, pass,
+                                 normalizer, error);
+    }
     return status;
 }
 
 struct locus_added *locus_added_create(const struct locus_vocabulary *vocabulary,
                                        const struct locus_checkpoint *checkpoint,
+                                       const struct locus_normalizer *normalizer,
                                        locus_error *error)
 {
-    const unsigned user = 1u << LOCUS_TOKEN_USER;
-    const unsigned special = user | 1u << LOCUS_TOKEN_CONTROL | 1u << LOCUS_TOKEN_UNKNOWN;
     struct locus_added *added = calloc(1, sizeof *added);
     if (!added) {
         locus_fail_memory(error, sizeof *added);
         return NULL;
     }
-    if (create_trie(&added->user, vocabulary, user, error) ||
-        create_trie(&added->special, vocabulary, special, error) ||
-        read_flags(added, vocabulary->n_tokens, checkpoint, error) ||
+    if (read_flags(added, vocabulary->n_tokens, checkpoint, error) ||
+        create_tries(added, vocabulary, normalizer, error) ||
         find_words(added, checkpoint, error)) {
         locus_added_free(added);
         return NULL;
@@ -141,19 +196,18 @@ struct locus_added *locus_added_create(const struct locus_vocabulary *vocabulary
 void locus_added_free(struct locus_added *added)
 {
     if (!added) return;
-    locus_trie_free(&added->user);
-    locus_trie_free(&added->special);
+    for (int pass = 0; pass < 2; pass++) {
+        locus_trie_free(&added->passes[pass].user);
+        locus_trie_free(&added->passes[pass].special);
+    }
     free(added->word);
     free(added->flags);
     free(added);
 }
 
-/* Unicode's White_Space. */
-static bool is_blank(uint32_t code)
+bool locus_added_any_normalized(const struct locus_added *added)
 {
-    return (code >= 0x09 && code <= 0x0D) || code == 0x20 || code == 0x85 || code == 0xA0 ||
-           code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
-           code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+    return added->passes[1].special.n_nodes > 1; /* more than the root */
 }
 
 /* Bytes of the character that text[0, n_bytes) ends with; 0 where none does. */
@@ -181,10 +235,11 @@ static bool within_word(const struct locus_added *added, const char *text, size_
 }
 
 enum locus_status locus_added_begin(struct locus_added_search *search,
-                                    const struct locus_added *added, bool special, const char *text,
-                                    size_t n_bytes, locus_error *error)
+                                    const struct locus_added *added, int pass, bool special,
+                                    const char *text, size_t n_bytes, locus_error *error)
 {
-    const struct locus_trie *trie = special ? &added->special : &added->user;
+    const struct locus_trie *trie =
+        special ? &added->passes[pass].special : &added->passes[pass].user;
     *search = (struct locus_added_search){added, trie, text, n_bytes, NULL};
     if (trie->n_nodes == 1) return LOCUS_OK; /* the root: no token */
     search->states = calloc(n_bytes + 1, sizeof *search->states);
@@ -222,11 +277,11 @@ bool locus_added_next(const struct locus_added_search *search, size_t from,
             continue;
         while (added->flags[id] & LSTRIP && start > from &&
                (blank = last_character(text + from, start - from)) > 0 &&
-               is_blank(locus_utf8_code(text + start - blank, (int)blank)))
+               locus_form_is_blank(locus_utf8_code(text + start - blank, (int)blank)))
             start -= blank;
         while (added->flags[id] & RSTRIP && end < n_bytes &&
                (blank = locus_utf8_character(text + end, n_bytes - end)) > 0 &&
-               is_blank(locus_utf8_code(text + end, (int)blank)))
+               locus_form_is_blank(locus_utf8_code(text + end, (int)blank)))
             end += blank;
         *match = (struct locus_added_match){start, end, id};
         return true;

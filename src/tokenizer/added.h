@@ -2,17 +2,22 @@
 #ifndef LOCUS_TOKENIZER_ADDED_H
 #define LOCUS_TOKENIZER_ADDED_H
 
+#include "tokenizer/normalizer.h"
 #include "tokenizer/trie.h"
 #include "tokenizer/vocabulary.h"
 
 struct locus_added;
 
-/* Control, unknown and user-defined tokens, and what locus.tokenizer.lstrip, .rstrip and
- * .single_word say of them. The vocabulary must outlive it. */
+/* Control, unknown and user-defined tokens, and what locus.tokenizer.lstrip, .rstrip, .single_word
+ * and .normalized say of them. The vocabulary must outlive it. */
 struct locus_added *locus_added_create(const struct locus_vocabulary *vocabulary,
                                        const struct locus_checkpoint *checkpoint,
+                                       const struct locus_normalizer *normalizer,
                                        locus_error *error);
 void locus_added_free(struct locus_added *added);
+
+/* Whether a token is looked for after the normalizer. */
+bool locus_added_any_normalized(const struct locus_added *added);
 
 /* A token in a text, with the blanks that it takes along. */
 struct locus_added_match {
@@ -29,11 +34,12 @@ struct locus_added_search {
     int32_t *states; /* [n_bytes + 1]; NULL: no token is looked for */
 };
 
-/* Without `special` only user-defined tokens count. The text must outlive the search, whose memory
- * locus_added_end frees, after a failure too. */
+/* Pass 0 is over a text as it is, pass 1 over what the normalizer makes of what lies between, for
+ * the tokens that are .normalized. Without `special` only user-defined tokens count. The text must
+ * outlive the search, whose memory locus_added_end frees, after a failure too. */
 enum locus_status locus_added_begin(struct locus_added_search *search,
-                                    const struct locus_added *added, bool special, const char *text,
-                                    size_t n_bytes, locus_error *error);
+                                    const struct locus_added *added, int pass, bool special,
+                                    const char *text, size_t n_bytes, locus_error *error);
 void locus_added_end(struct locus_added_search *search);
 
 /* The first one that begins at `from` or after it, whose blanks do too; false: there is none. Of

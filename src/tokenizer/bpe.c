@@ -63,90 +63,7 @@ static bool merges(const void *context, const struct locus_symbol *left,
                    const struct locus_symbol *right, uint32_t *rank, int32_t *id)
 {
     const struct locus_bpe *bpe = context;
-    const struct locus_rule *rule = locus_rules_find(&bpe->rules, left->id, right->id, NULL);
-    if (!rule) return false;
-    *rank = rule->rank;
-    *id = rule->id;
-    return true;
-}
-
-/* Where the second piece of "left right" begins; NULL: the line is no two pieces. */
-static const char *second_piece(const char *line, size_t n_bytes)
-{
-    const char *space = n_bytes > 1 ? memchr(line + 1, ' ', n_bytes - 1) : NULL;
-    return space && space + 1 < line + n_bytes ? space + 1 : NULL;
-}
-
-static enum locus_status check_lines(const struct locus_checkpoint *checkpoint, const char *key,
-                                     const char *const *lines, const size_t *lengths, size_t count,
-                                     locus_error *error)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!second_piece(lines[i], lengths[i]))
-            return locus_fail(error, LOCUS_ERROR_FORMAT,
-                              "%s: %s[%zu] is \"%.*s\", expected two pieces and a space between",
-                              locus_checkpoint_path(checkpoint), key, i,
-                              (int)(lengths[i] < 40 ? lengths[i] : 40), lines[i]);
-    return LOCUS_OK;
-}
-
-/* Adds a line "left right"; one that names no tokens can never apply, and is left out. `scratch`
- * has room for it. */
-static enum locus_status add_rule(struct locus_bpe *bpe, const char *line, size_t n_bytes,
-                                  uint32_t rank, char *scratch, locus_error *error)
-{
-    const char *second = second_piece(line, n_bytes), *space = second ? second - 1 : NULL;
-    size_t n_left, n_right;
-    if (!space || !unspell(line, (size_t)(space - line), scratch, &n_left) ||
-        !unspell(space + 1, (size_t)(line + n_bytes - space - 1), scratch + n_left, &n_right) ||
-        n_right == 0)
-        return LOCUS_OK;
-    int32_t left = locus_piece_map_find(&bpe->pieces, scratch, n_left, NULL);
-    int32_t right = locus_piece_map_find(&bpe->pieces, scratch + n_left, n_right, NULL);
-    int32_t id = locus_piece_map_find(&bpe->pieces, scratch, n_left + n_right, NULL);
-    if (left < 0 || right < 0 || id < 0) return LOCUS_OK;
-    return locus_rules_add(&bpe->rules, (struct locus_rule){left, right, rank, id}, error);
-}
-
-static enum locus_status read_rules(struct locus_bpe *bpe,
-                                    const struct locus_checkpoint *checkpoint, locus_error *error)
-{
-    static const char key[] = "tokenizer.ggml.merges";
-    enum locus_value_type type;
-    size_t count;
-    bool strings =
-        locus_checkpoint_array(checkpoint, key, &type, &count) && type == LOCUS_VALUE_STRING;
-    if (!strings)
-        return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is %s, expected strings",
-                          locus_checkpoint_path(checkpoint), key,
-                          locus_checkpoint_has(checkpoint, key) ? "something else" : "absent");
-    if (count > UINT32_MAX / 4)
-        return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s has %zu entries, at most %u",
-                          locus_checkpoint_path(checkpoint), key, count, UINT32_MAX / 4);
-    size_t longest = 0;
-    enum locus_status status = locus_rules_create(&bpe->rules, count, error);
-    if (status) return status;
-    const char **lines = calloc(count + 1, sizeof *lines);
-    size_t *lengths = calloc(count + 1, sizeof *lengths);
-    char *scratch = NULL;
-    if (lines && lengths) {
-        (void)locus_checkpoint_array_strings(checkpoint, key, lines, lengths);
-        for (size_t i = 0; i < count; i++)
-            longest = lengths[i] > longest ? lengths[i] : longest;
-        scratch = malloc(longest + 1);
-    }
-    status = LOCUS_ERROR_MEMORY;
-    if (scratch)
-        status = check_lines(checkpoint, key, lines, lengths, count, error);
-    else
-        locus_fail_memory(error, count * sizeof *lines);
-    for (size_t i = 0; !status && i < count; i++)
-        status = add_rule(bpe, lines[i], lengths[i], (uint32_t)i, scratch, error);
-    locus_rules_sort(&bpe->rules);
-    free(lines);
-    free(lengths);
-    free(scratch);
-    return status;
+    return locus_rules_merge(&bpe->rules, left, right, rank, id);
 }
 
 static enum locus_status read_whole(struct locus_bpe *bpe,
@@ -169,7 +86,8 @@ struct locus_bpe *locus_bpe_create(const struct locus_vocabulary *vocabulary,
     unsigned types = 1u << LOCUS_TOKEN_NORMAL | 1u << LOCUS_TOKEN_BYTE | 1u << LOCUS_TOKEN_USER;
     bpe->words = locus_words_create(checkpoint, error);
     if (!bpe->words || locus_piece_map_create(&bpe->pieces, vocabulary, types, error) ||
-        read_rules(bpe, checkpoint, error) || read_whole(bpe, checkpoint, error)) {
+        locus_rules_read(&bpe->rules, checkpoint, &bpe->pieces, locus_bpe_piece, error) ||
+        read_whole(bpe, checkpoint, error)) {
         locus_bpe_free(bpe);
         return NULL;
     }

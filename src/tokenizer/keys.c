@@ -2,8 +2,11 @@
 #include "tokenizer/keys.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 enum locus_status locus_key_flag(const struct locus_checkpoint *checkpoint, const char *key,
                                  bool *value, locus_error *error)
@@ -58,46 +61,67 @@ enum locus_status locus_key_refuse(const struct locus_checkpoint *checkpoint, co
 static const struct {
     const char *key, *why;
 } refused[] = {
-    {"tokenizer.ggml.remove_extra_whitespaces", "blanks of a text are not dropped here"},
     {"tokenizer.ggml.add_sep_token", "no separator is put after a text here"},
     {"tokenizer.ggml.normalizer.lowercase", "texts are not put into lower case here"},
     {"tokenizer.ggml.normalizer.strip_accents", "accents of a text are not dropped here"},
 };
 
-/* A table of characters that are replaced in a text; SentencePiece's identity is an empty one. */
-static enum locus_status check_charsmap(const struct locus_checkpoint *checkpoint,
-                                        locus_error *error)
-{
-    static const char key[] = "tokenizer.ggml.precompiled_charsmap";
-    enum locus_value_type type;
-    const char *bytes;
-    size_t count = 1;
-    if (!locus_checkpoint_has(checkpoint, key)) return LOCUS_OK;
-    if ((locus_checkpoint_array(checkpoint, key, &type, &count) ||
-         locus_checkpoint_string(checkpoint, key, &bytes, &count)) &&
-        count == 0)
-        return LOCUS_OK;
-    return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-                      "%s: %s is set: characters of a text are not replaced here",
-                      locus_checkpoint_path(checkpoint), key);
-}
+/* What keys of tokenizer.ggml. and locus.tokenizer. may be called: those that are read somewhere,
+ * and those that no text's tokens depend on. One that isn't known is one that would be passed over.
+ */
+static const char *const ggml[] = {"model",
+                                   "pre",
+                                   "tokens",
+                                   "token_type",
+                                   "token_type_count",
+                                   "scores",
+                                   "merges",
+                                   "bos_token_id",
+                                   "eos_token_id",
+                                   "eot_token_id",
+                                   "eom_token_id",
+                                   "unknown_token_id",
+                                   "seperator_token_id",
+                                   "separator_token_id",
+                                   "padding_token_id",
+                                   "cls_token_id",
+                                   "mask_token_id",
+                                   "add_bos_token",
+                                   "add_eos_token",
+                                   "add_sep_token",
+                                   "add_space_prefix",
+                                   "remove_extra_whitespaces",
+                                   "precompiled_charsmap",
+                                   "normalizer.lowercase",
+                                   "normalizer.strip_accents",
+                                   "prefix_token_id",
+                                   "suffix_token_id",
+                                   "middle_token_id",
+                                   "fim_pre_token_id",
+                                   "fim_suf_token_id",
+                                   "fim_mid_token_id",
+                                   "fim_pad_token_id",
+                                   "fim_rep_token_id",
+                                   "fim_sep_token_id"};
+static const char *const own[] = {"ignore_merges", "lstrip", "rstrip", "single_word", "normalized",
+                                  "normalizer",    "merges", "scores", "prefix",      "split"};
 
-/* Nobody else writes keys of ours: one that isn't known is one that would be passed over. */
-static enum locus_status check_own(const struct locus_checkpoint *checkpoint, locus_error *error)
+static enum locus_status check_names(const struct locus_checkpoint *checkpoint, const char *prefix,
+                                     const char *const *known, size_t n_known, locus_error *error)
 {
-    static const char own[] = "locus.tokenizer.";
-    static const char *const known[] = {"ignore_merges", "lstrip", "rstrip", "single_word"};
     for (size_t i = 0; i < locus_checkpoint_n_keys(checkpoint); i++) {
-        const char *key = locus_checkpoint_key_at(checkpoint, i), *name = key + sizeof own - 1;
-        if (strncmp(key, own, sizeof own - 1) != 0) continue;
+        const char *key = locus_checkpoint_key_at(checkpoint, i), *name = key + strlen(prefix);
+        if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
+        struct locus_suggestion suggestion = {.text = name, .n_bytes = strlen(name)};
         bool found = false;
-        for (size_t j = 0; j < sizeof known / sizeof *known; j++)
+        for (size_t j = 0; j < n_known; j++) {
             found |= !strcmp(name, known[j]);
+            locus_suggestion_offer(&suggestion, known[j]);
+        }
         if (!found)
             return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-                              "%s: unknown %s, expected ignore_merges, lstrip, rstrip or "
-                              "single_word after %s",
-                              locus_checkpoint_path(checkpoint), key, own);
+                              "%s: unknown %s, the nearest known is %s%s",
+                              locus_checkpoint_path(checkpoint), key, prefix, suggestion.nearest);
     }
     return LOCUS_OK;
 }
@@ -109,6 +133,27 @@ enum locus_status locus_keys_check(const struct locus_checkpoint *checkpoint, lo
             locus_key_refuse(checkpoint, refused[i].key, refused[i].why, error);
         if (status) return status;
     }
-    enum locus_status status = check_charsmap(checkpoint, error);
-    return status ? status : check_own(checkpoint, error);
+    enum locus_status status =
+        check_names(checkpoint, "tokenizer.ggml.", ggml, sizeof ggml / sizeof *ggml, error);
+    return status
+               ? status
+               : check_names(checkpoint, "locus.tokenizer.", own, sizeof own / sizeof *own, error);
+}
+
+enum locus_status locus_keys_check_size(const struct locus_checkpoint *checkpoint, int n_tokens,
+                                        locus_error *error)
+{
+    const char *architecture;
+    size_t n_bytes;
+    char key[96];
+    int64_t n_rows = n_tokens;
+    if (!locus_checkpoint_string(checkpoint, "general.architecture", &architecture, &n_bytes))
+        return LOCUS_OK;
+    (void)snprintf(key, sizeof key, "%.*s.vocab_size", (int)(n_bytes < 64 ? n_bytes : 64),
+                   architecture);
+    (void)locus_checkpoint_int(checkpoint, key, &n_rows);
+    if (n_rows >= n_tokens) return LOCUS_OK; /* rows without a token pad it */
+    return locus_fail(error, LOCUS_ERROR_FORMAT,
+                      "%s: tokenizer.ggml.tokens has %d entries, expected no more than %s, %lld",
+                      locus_checkpoint_path(checkpoint), n_tokens, key, (long long)n_rows);
 }

@@ -17,7 +17,12 @@ enum locus_status locus_key_ids(const struct locus_checkpoint *checkpoint, const
 enum locus_status locus_key_refuse(const struct locus_checkpoint *checkpoint, const char *key,
                                    const char *why, locus_error *error);
 
-/* Refuses what would change a text's tokens and isn't done here, whatever the tokenizer's kind. */
+/* Refuses what would change a text's tokens and isn't done here, whatever the tokenizer's kind, and
+ * keys whose names are unknown. */
 enum locus_status locus_keys_check(const struct locus_checkpoint *checkpoint, locus_error *error);
+
+/* Refuses more tokens than the architecture's vocab_size, where that is there. */
+enum locus_status locus_keys_check_size(const struct locus_checkpoint *checkpoint, int n_tokens,
+                                        locus_error *error);
 
 #endif

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "tokenizer/merge.h"
+#include "tokenizer/vocabulary.h"
 
 enum { LOCUS_PROBES = 32 }; /* slots that a search in a hash table looks at, at most */
 
@@ -32,11 +33,23 @@ enum locus_status locus_rules_create(struct locus_rules *rules, size_t count, lo
 enum locus_status locus_rules_add(struct locus_rules *rules, struct locus_rule rule,
                                   locus_error *error);
 void locus_rules_sort(struct locus_rules *rules);
+
+/* The rules of tokenizer.ggml.merges, lines of two pieces and a space between, which `decode` turns
+ * into the bytes of tokens in `pieces`; a line that names no tokens can never apply, and is left
+ * out. */
+enum locus_status locus_rules_read(struct locus_rules *rules,
+                                   const struct locus_checkpoint *checkpoint,
+                                   const struct locus_piece_map *pieces,
+                                   locus_piece_decoder *decode, locus_error *error);
 void locus_rules_free(struct locus_rules *rules);
 
 /* The rule for two tokens, or NULL. *n_compared, nullable, grows by the rules looked at: at most
  * LOCUS_PROBES and 1 + log2 of how many there are. */
 const struct locus_rule *locus_rules_find(const struct locus_rules *rules, int32_t left,
                                           int32_t right, size_t *n_compared);
+
+/* The same of two symbols, as a locus_merge_rule answers. */
+bool locus_rules_merge(const struct locus_rules *rules, const struct locus_symbol *left,
+                       const struct locus_symbol *right, uint32_t *rank, int32_t *id);
 
 #endif

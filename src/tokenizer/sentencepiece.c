@@ -6,19 +6,22 @@
  */
 #include "tokenizer/sentencepiece.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
+#include "tokenizer/keys.h"
 #include "tokenizer/merge.h"
+#include "tokenizer/rules.h"
 
 struct locus_sentencepiece {
     const struct locus_vocabulary *vocabulary;
     struct locus_piece_map pieces;
-    uint32_t *ranks;       /* [n_tokens]: 0 for the best score, equal for equal scores */
+    struct locus_rules rules; /* which tokens merge; none: any that make a token, by their ranks */
+    uint32_t *ranks; /* [n_tokens]: 0 for the best score, equal for equal scores; NULL: rules */
     int32_t byte_ids[256]; /* -1: the vocabulary has no such token */
     bool joins_words;      /* a token holds a space after something else */
+    bool split;            /* nothing merges across the beginning of a space */
 };
 
 static int hex_digit(char c)
@@ -79,7 +82,7 @@ static enum locus_status rank_tokens(struct locus_sentencepiece *sentencepiece,
         return locus_fail_memory(error, count * sizeof *sorted);
     }
     for (size_t i = 0; i < count; i++)
-        sorted[i] = (struct scored){isnan(scores[i]) ? -(double)INFINITY : scores[i], (int32_t)i};
+        sorted[i] = (struct scored){scores[i], (int32_t)i};
     qsort(sorted, count, sizeof *sorted, compare_scores);
     uint32_t rank = 0;
     for (size_t i = 0; i < count; i++) {
@@ -90,30 +93,19 @@ static enum locus_status rank_tokens(struct locus_sentencepiece *sentencepiece,
     return LOCUS_OK;
 }
 
-static enum locus_status read_scores(struct locus_sentencepiece *sentencepiece,
-                                     const struct locus_checkpoint *checkpoint, locus_error *error)
+/* Merges by locus.tokenizer.merges are the tokenizers library's, those by scores SentencePiece's.
+ */
+static enum locus_status read_merges(struct locus_sentencepiece *sentencepiece,
+                                     const struct locus_checkpoint *checkpoint, bool merges,
+                                     locus_error *error)
 {
-    static const char key[] = "tokenizer.ggml.scores";
-    const char *path = locus_checkpoint_path(checkpoint);
-    size_t n_tokens = (size_t)sentencepiece->vocabulary->n_tokens, count;
-    enum locus_value_type type;
-    bool numbers =
-        locus_checkpoint_array(checkpoint, key, &type, &count) && type != LOCUS_VALUE_STRING;
-    if (!numbers)
-        return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is %s, expected numbers", path, key,
-                          locus_checkpoint_has(checkpoint, key) ? "something else" : "absent");
-    if (count != n_tokens)
-        return locus_fail(error, LOCUS_ERROR_FORMAT,
-                          "%s: %s has %zu entries, expected %zu as tokenizer.ggml.tokens", path,
-                          key, count, n_tokens);
-    double *scores = calloc(count, sizeof *scores);
-    if (!scores) return locus_fail_memory(error, count * sizeof *scores);
-    enum locus_status status;
-    if (locus_checkpoint_array_numbers(checkpoint, key, scores))
-        status = rank_tokens(sentencepiece, scores, error);
-    else
-        status = locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is something else, expected numbers",
-                            path, key);
+    if (merges)
+        return locus_rules_read(&sentencepiece->rules, checkpoint, &sentencepiece->pieces,
+                                locus_sentencepiece_piece, error);
+    double *scores;
+    enum locus_status status =
+        locus_vocabulary_scores(sentencepiece->vocabulary, checkpoint, &scores, error);
+    if (!status) status = rank_tokens(sentencepiece, scores, error);
     free(scores);
     return status;
 }
@@ -135,21 +127,26 @@ struct locus_sentencepiece *locus_sentencepiece_create(const struct locus_vocabu
         return NULL;
     }
     sentencepiece->vocabulary = vocabulary;
+    bool merges = false;
     unsigned types = 1u << LOCUS_TOKEN_NORMAL;
-    if (locus_piece_map_create(&sentencepiece->pieces, vocabulary, types, error) ||
-        read_scores(sentencepiece, checkpoint, error)) {
+    if (locus_key_flag(checkpoint, "locus.tokenizer.merges", &merges, error)) {
         locus_sentencepiece_free(sentencepiece);
         return NULL;
     }
-    memset(sentencepiece->byte_ids, 0xFF, sizeof sentencepiece->byte_ids); /* -1 */
+    /* Merges of the tokenizers library may lead to added tokens that a normalizer makes. */
+    if (merges) types |= 1u << LOCUS_TOKEN_USER;
+    if (locus_piece_map_create(&sentencepiece->pieces, vocabulary, types, error) ||
+        read_merges(sentencepiece, checkpoint, merges, error) ||
+        locus_key_flag(checkpoint, "locus.tokenizer.split", &sentencepiece->split, error)) {
+        locus_sentencepiece_free(sentencepiece);
+        return NULL;
+    }
+    locus_vocabulary_bytes(vocabulary, sentencepiece->byte_ids);
     for (int id = 0; id < vocabulary->n_tokens; id++) {
         size_t n_bytes;
         const char *piece = locus_vocabulary_piece(vocabulary, id, &n_bytes);
-        if (vocabulary->types[id] == LOCUS_TOKEN_NORMAL)
+        if (types >> vocabulary->types[id] & 1)
             sentencepiece->joins_words |= piece_joins_words(piece, n_bytes);
-        if (vocabulary->types[id] != LOCUS_TOKEN_BYTE) continue;
-        int32_t *byte_id = &sentencepiece->byte_ids[(unsigned char)*piece];
-        if (*byte_id < 0) *byte_id = id;
     }
     return sentencepiece;
 }
@@ -158,6 +155,7 @@ void locus_sentencepiece_free(struct locus_sentencepiece *sentencepiece)
 {
     if (!sentencepiece) return;
     locus_piece_map_free(&sentencepiece->pieces);
+    locus_rules_free(&sentencepiece->rules);
     free(sentencepiece->ranks);
     free(sentencepiece);
 }
@@ -177,6 +175,8 @@ static bool merges(const void *context, const struct locus_symbol *left,
 {
     const struct encoding *encoding = context;
     const struct locus_sentencepiece *sentencepiece = encoding->sentencepiece;
+    if (!sentencepiece->ranks)
+        return locus_rules_merge(&sentencepiece->rules, left, right, rank, id);
     *id = locus_piece_map_find(&sentencepiece->pieces, encoding->text + left->start,
                                (size_t)left->length + right->length, NULL);
     if (*id < 0) return false;
@@ -235,11 +235,15 @@ static enum locus_status encode_run(struct encoding *encoding, size_t n_bytes, l
     return status;
 }
 
-/* Where no token joins words, each can be encoded by itself: the same tokens, in less memory. */
-static size_t word_length(const char *text, size_t n_bytes)
+/* Bytes of the stretch that a text begins with which can be encoded by itself: where words are
+ * split, up to the next space; where no token joins words, up to the next word, for the same tokens
+ * in less memory. */
+static size_t stretch_length(const struct locus_sentencepiece *sentencepiece, const char *text,
+                             size_t n_bytes)
 {
     size_t at = 1;
-    while (at < n_bytes && (text[at] != ' ' || text[at - 1] == ' '))
+    if (sentencepiece->joins_words && !sentencepiece->split) return n_bytes;
+    while (at < n_bytes && (text[at] != ' ' || (text[at - 1] == ' ' && !sentencepiece->split)))
         at++;
     return at;
 }
@@ -252,8 +256,8 @@ enum locus_status locus_sentencepiece_encode(const struct locus_sentencepiece *s
     enum locus_status status = LOCUS_OK;
     for (size_t at = 0, length; at < n_bytes && !status; at += length) {
         encoding.text = text + at;
-        length = n_bytes - at;
-        if (!sentencepiece->joins_words) length = word_length(text + at, length);
+        length = stretch_length(sentencepiece, text + at, n_bytes - at);
+        if (sentencepiece->split) encoding.after_unknown = false;
         status = encode_run(&encoding, length, error);
     }
     locus_merge_free(&encoding.merge);

@@ -5,6 +5,7 @@
  */
 #include "tokenizer/vocabulary.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,11 @@ static enum locus_status raw_read_types(struct raw_tokens *raw,
     if (!locus_checkpoint_array_numbers(checkpoint, TYPES, raw->types))
         return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: " TYPES " is not an array of numbers",
                           path);
+    for (size_t i = 0; i < count; i++)
+        if (!(raw->types[i] >= LOCUS_TOKEN_NORMAL && raw->types[i] <= LOCUS_TOKEN_BYTE &&
+              floor(raw->types[i]) == raw->types[i]))
+            return locus_fail(error, LOCUS_ERROR_FORMAT,
+                              "%s: " TYPES "[%zu] is %g, expected 1 to 6", path, i, raw->types[i]);
     return LOCUS_OK;
 }
 
@@ -131,9 +137,7 @@ static size_t total_length(const struct raw_tokens *raw, size_t first)
 
 static uint8_t raw_type(const struct raw_tokens *raw, size_t index, uint8_t fallback)
 {
-    double type = raw->types ? raw->types[index] : fallback;
-    return type >= LOCUS_TOKEN_NORMAL && type <= LOCUS_TOKEN_BYTE ? (uint8_t)type
-                                                                  : LOCUS_TOKEN_NORMAL;
+    return raw->types ? (uint8_t)raw->types[index] : fallback;
 }
 
 /* Types for a file without them: what the special ids say. */
@@ -236,4 +240,53 @@ void locus_vocabulary_free(struct locus_vocabulary *vocabulary)
     free(vocabulary->offsets);
     free(vocabulary->types);
     *vocabulary = (struct locus_vocabulary){.bos = -1, .eos = -1, .unknown = -1};
+}
+
+/* ---- what some kinds have besides --------------------------------------------------------- */
+
+enum locus_status locus_vocabulary_scores(const struct locus_vocabulary *vocabulary,
+                                          const struct locus_checkpoint *checkpoint,
+                                          double **scores, locus_error *error)
+{
+    static const char plain[] = "tokenizer.ggml.scores", exact[] = "locus.tokenizer.scores";
+    const char *key = locus_checkpoint_has(checkpoint, exact) ? exact : plain;
+    const char *path = locus_checkpoint_path(checkpoint);
+    size_t n_tokens = (size_t)vocabulary->n_tokens, count;
+    enum locus_value_type type;
+    *scores = NULL;
+    if (!locus_checkpoint_array(checkpoint, key, &type, &count) || type == LOCUS_VALUE_STRING)
+        return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is %s, expected numbers", path, key,
+                          locus_checkpoint_has(checkpoint, key) ? "something else" : "absent");
+    if (count != n_tokens)
+        return locus_fail(error, LOCUS_ERROR_FORMAT,
+                          "%s: %s has %zu entries, expected %zu as " TOKENS, path, key, count,
+                          n_tokens);
+    double *values = calloc(count, sizeof *values);
+    if (!values) return locus_fail_memory(error, count * sizeof *values);
+    enum locus_status status = LOCUS_OK;
+    if (!locus_checkpoint_array_numbers(checkpoint, key, values))
+        status = locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is something else, expected numbers",
+                            path, key);
+    for (size_t i = 0; i < count && !status; i++)
+        if (!isfinite(values[i]))
+            status =
+                locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s[%zu] is %g, expected a finite number",
+                           path, key, i, values[i]);
+    if (status)
+        free(values);
+    else
+        *scores = values;
+    return status;
+}
+
+void locus_vocabulary_bytes(const struct locus_vocabulary *vocabulary, int32_t *ids)
+{
+    for (int byte = 0; byte < 256; byte++)
+        ids[byte] = -1;
+    for (int id = vocabulary->n_tokens - 1; id >= 0; id--) {
+        size_t n_bytes;
+        const char *piece = locus_vocabulary_piece(vocabulary, id, &n_bytes);
+        if (vocabulary->types[id] == LOCUS_TOKEN_BYTE && n_bytes == 1)
+            ids[(unsigned char)*piece] = id;
+    }
 }

@@ -40,6 +40,15 @@ enum locus_status locus_vocabulary_read_bytes(struct locus_vocabulary *vocabular
                                               locus_error *error);
 void locus_vocabulary_free(struct locus_vocabulary *vocabulary);
 
+/* *scores[n_tokens] of tokenizer.ggml.scores, or of locus.tokenizer.scores where that is there: the
+ * same with more digits. Finite, to be freed; NULL after a failure. */
+enum locus_status locus_vocabulary_scores(const struct locus_vocabulary *vocabulary,
+                                          const struct locus_checkpoint *checkpoint,
+                                          double **scores, locus_error *error);
+
+/* ids[256] become the first tokens of type byte for each byte; -1: there is none. */
+void locus_vocabulary_bytes(const struct locus_vocabulary *vocabulary, int32_t *ids);
+
 static inline const char *locus_vocabulary_piece(const struct locus_vocabulary *vocabulary,
                                                  int32_t id, size_t *n_bytes)
 {
