@@ -166,6 +166,9 @@ def add_metadata(writer: gguf.GGUFWriter, key: str, value: Value) -> None:
         writer.add_float32(key, value)
     elif isinstance(value, str):
         writer.add_string(key, value)
+    elif isinstance(value, np.ndarray):  # of float64
+        array, kind = gguf.GGUFValueType.ARRAY, gguf.GGUFValueType.FLOAT64
+        writer.add_key_value(key, value.tolist(), array, kind)
     else:
         writer.add_array(key, value)
 

@@ -1,11 +1,9 @@
-"""The tokenizer of a Hugging Face model folder: byte-level BPE as GPT-2 has it.
+"""The tokenizer of a Hugging Face model folder: byte-level BPE, or SentencePiece's BPE or Unigram.
 
-What `AutoTokenizer` of transformers 5 makes of the folder is what counts, and there are two ways:
-
-    GPT2Tokenizer            takes vocabulary, merges, added tokens and the post-processor, and
-                             builds the rest anew: GPT-2's pattern, add_prefix_space as
-                             tokenizer_config.json says
-    PreTrainedTokenizerFast  is tokenizer.json as it is (TokenizersBackend is another name)
+tokenizer.json is what counts, as the tokenizers library reads it, and what AutoTokenizer of
+transformers 5 makes of the other files beside it. GPT2Tokenizer takes vocabulary, merges, added
+tokens and the post-processor, and builds the rest anew: add_prefix_space as tokenizer_config.json
+says. It is followed where tokenizer.json has no other pattern than GPT-2's.
 
 What a GGUF file has no key for is refused by name.
 """
@@ -17,23 +15,42 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from checkpoint import CONTROL, NORMAL, UNUSED, USER_DEFINED, Value, refuse_pointer
+import numpy as np
+
+from checkpoint import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    UNUSED,
+    USER_DEFINED,
+    Value,
+    refuse_pointer,
+)
 from hf_folder import Config, read_json, say, shown
 from output import Failure
-from tokenizer_json import (
+from tokenizer_json import from_tokenizer_json
+from tokenizer_parts import (
     Added,
     Tokenizer,
     check_merges,
     check_vocab,
     flag,
-    from_tokenizer_json,
     missing_bytes,
     spelling,
 )
+from tokenizer_pieces import MARK
 
 END_OF_TEXT = "<|endoftext|>"
-REBUILT = ("GPT2Tokenizer",)
-AS_IT_IS = ("PreTrainedTokenizer", "TokenizersBackend")
+REBUILT = "GPT2Tokenizer"
+CLASSES = {  # of tokenizers that tokenizer.json says all of; Fast at the end says the same
+    *("PreTrainedTokenizer", "TokenizersBackend", "GPTNeoXTokenizer", "CodeGenTokenizer"),
+    *("BloomTokenizer", "LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "XGLMTokenizer"),
+    *("Qwen2Tokenizer", "CohereTokenizer", "Cohere2Tokenizer", "InternLM2Tokenizer"),
+    *("BaichuanTokenizer", "ChatGLM4Tokenizer", "T5Tokenizer", "AlbertTokenizer", REBUILT),
+}
+
+GPT2_TYPES = ("gpt2", "gpt_neo", "gptj", "codegen", "opt", "phi", "starcoder2")  # read by GPT2's
 
 SETTINGS_USED = {
     "add_prefix_space", "add_bos_token", "add_eos_token", "added_tokens_decoder", "tokenizer_class",
@@ -143,15 +160,13 @@ def specials_of(
     return Specials(named, others, known)
 
 
-def add_tokens(
-    made: Tokenizer, settings: dict[str, Any], from_json: list, folder: Path, rebuilt: bool
-) -> None:
+def add_tokens(made: Tokenizer, settings: dict[str, Any], from_json: list, folder: Path) -> None:
     """All added tokens, in the order in which transformers adds them."""
     path = folder / ("tokenizer.json" if from_json else "tokenizer_config.json")
-    special = specials_of(settings, folder, rebuilt, made.padding)
+    special = specials_of(settings, folder, made.rebuilt, made.padding)
     named, others = special.named, special.others
     tokens = declared(settings, from_json, folder, special.known)
-    if not rebuilt:
+    if not made.rebuilt:
         for i, token in from_json:
             made.add(token, path, i)
     names = {token.content for token in named.values() if token is not None}
@@ -169,17 +184,25 @@ def add_tokens(
 # ---- the tokenizer -------------------------------------------------------------------------
 
 
-def tokenizer_class(settings: dict[str, Any], config: Config, folder: Path) -> bool:
-    """Whether GPT2Tokenizer builds it anew."""
+def tokenizer_class(settings: dict[str, Any], config: Config, folder: Path) -> str:
+    """The name of the class that transformers reads the folder with."""
     path = folder / "tokenizer_config.json"
+    as_it_is = (folder / "tokenizer.json").is_file()
     if settings.get("auto_map") is not None:
-        raise Failure(f"{path}: auto_map: a tokenizer with code of its own doesn't fit")
-    name = settings.get("tokenizer_class") or config.values.get("tokenizer_class") or REBUILT[0]
+        if not as_it_is:
+            raise Failure(f"{path}: auto_map: a tokenizer with code of its own doesn't fit")
+        say(f"{path}: auto_map: code of its own isn't run; tokenizer.json is taken")
+    default = REBUILT
+    if as_it_is and config.values.get("model_type") not in GPT2_TYPES:
+        default = "TokenizersBackend"
+    name = settings.get("tokenizer_class") or config.values.get("tokenizer_class") or default
     plain = name.removesuffix("Fast") if isinstance(name, str) else ""
-    if plain not in (*REBUILT, *AS_IT_IS):
-        known = ", ".join((*REBUILT, "PreTrainedTokenizerFast", "TokenizersBackend"))
-        raise Failure(f"{path}: tokenizer_class {shown(name)} is unknown; known: {known}")
-    return plain in REBUILT
+    if plain not in CLASSES:
+        raise Failure(
+            f"{path}: tokenizer_class {shown(name)} is unknown; if tokenizer.json says all of it, "
+            "PreTrainedTokenizerFast is its name"
+        )
+    return plain
 
 
 def check_settings(settings: dict[str, Any], path: Path) -> None:
@@ -197,26 +220,27 @@ def read_tokenizer(folder: Path, config: Config) -> Tokenizer:
     """What AutoTokenizer makes of the folder."""
     path = folder / "tokenizer_config.json"
     settings = read_optional(path)
-    rebuilt = tokenizer_class(settings, config, folder)
+    class_name = tokenizer_class(settings, config, folder)
     check_settings(settings, path)
     prefix_space = flag(settings, "add_prefix_space", path)
     flags = {side: flag(settings, f"add_{side}_token", path) for side in ("bos", "eos")}
     from_json: list = []
     if (folder / "tokenizer.json").is_file():
-        made, from_json = from_tokenizer_json(folder / "tokenizer.json", rebuilt, prefix_space)
-        if not rebuilt and prefix_space != made.prefix_space and "add_prefix_space" in settings:
+        made, from_json = from_tokenizer_json(folder / "tokenizer.json", class_name, prefix_space)
+        of_bytes = made.kind == "gpt2" and not made.rebuilt
+        if of_bytes and prefix_space != made.prefix_space and "add_prefix_space" in settings:
             say(f"{path}: add_prefix_space is {prefix_space}; tokenizer.json's is taken")
         for side, put in (("bos", made.begin), ("eos", made.end)):
             if f"add_{side}_token" in settings and flags[side] != (put is not None):
                 say(f"{path}: add_{side}_token is {flags[side]}; tokenizer.json's way is taken")
     elif not (folder / "vocab.json").is_file() or not (folder / "merges.txt").is_file():
         raise Failure(f"{folder}: neither tokenizer.json nor vocab.json with merges.txt is there")
-    elif not rebuilt:
+    elif class_name != REBUILT:
         raise Failure(f"{folder}: tokenizer.json is missing; tokenizer_class wants it")
     else:
         made = from_vocab_and_merges(folder)
-        made.prefix_space = prefix_space
-    add_tokens(made, settings, from_json, folder, rebuilt)
+        made.prefix_space, made.rebuilt = prefix_space, True
+    add_tokens(made, settings, from_json, folder)
     if not from_json and not (folder / "tokenizer.json").is_file():
         made.begin = made.id_of(made.named.get("bos_token")) if flags["bos"] else None
         made.end = made.id_of(made.named.get("eos_token")) if flags["eos"] else None
@@ -224,24 +248,36 @@ def read_tokenizer(folder: Path, config: Config) -> Tokenizer:
 
 
 def refuse_reached(made: Tokenizer, folder: Path) -> None:
-    """Added tokens that BPE could give where they don't stand by themselves, or that two passes of
-    the tokenizers library would find in another order than one does."""
-    joined = {part for pair in made.merges for part in (*pair, "".join(pair))} | {*spelling()}
+    """Refuses added tokens that the model could give where they don't stand by themselves."""
+    joined = {part for pair in made.merges for part in (*pair, "".join(pair))}
+    joined |= {*spelling()} if made.kind == "gpt2" else set()
     for content, (_, token) in made.added.items():
-        plain = content.isascii() and not token.single_word
-        if content in made.vocab and not plain and (content in joined or made.ignore_merges):
+        if content not in made.vocab:
+            continue
+        if made.kind == "gpt2":
+            whole = content.isascii() and not token.single_word
+            reached = not whole and (content in joined or made.ignore_merges)
+        else:
+            reached = token.single_word or (token.special and content in joined)
+        if reached:
             raise Failure(f"{folder}: the added token {shown(content)} is one that BPE gives, too")
-    first = {content for content, (_, token) in made.added.items() if not token.normalized}
+
+
+def normalized_ids(made: Tokenizer) -> list[int]:
+    """Added tokens that are looked for after the normalizer, where it makes a difference."""
+    later = {content: i for content, (i, token) in made.added.items() if token.normalized}
+    first = made.added.keys() - later.keys()
     starts = {content[:n] for content in first for n in range(1, len(content))}
     wordy = any(re.search(r"^\w|\w$", content) for content in first)
-    for content in made.added.keys() - first:
+
+    def apart(content: str) -> bool:
         ends = (content[i:] for i in range(1, len(content)))
         overlaps = any(end in starts for end in ends) or any(other in content for other in first)
-        if overlaps or (wordy and made.added[content][1].single_word):
-            raise Failure(
-                f"{folder}: the added token {shown(content)} overlaps others, which are looked "
-                "for before it (normalized is false)"
-            )
+        return not overlaps and not (wordy and made.added[content][1].single_word)
+
+    if not made.normalizer and all(map(apart, later)):
+        return []
+    return sorted(later.values())
 
 
 def check_ids(made: Tokenizer, n_vocab: int, folder: Path) -> dict[int, str]:
@@ -292,9 +328,106 @@ def end_tokens(
     return begin, ends
 
 
-def byte_level_bpe(folder: Path, config: Config, n_vocab: int) -> dict[str, Value]:
-    """The metadata of the tokenizer. Rows of the embedding without a token get [PADn] tokens of
-    type unused."""
+def kinds_of(made: Tokenizer, by_id: dict[int, str], n_vocab: int) -> list[int]:
+    """The types of all ids."""
+    kinds = {i: CONTROL if token.special else USER_DEFINED for i, token in made.added.values()}
+    if made.kind != "gpt2":
+        for content, (i, token) in made.added.items():
+            # U+2581 stands for a space there: such a token is made by the model, not looked for.
+            if MARK in content and not token.special:
+                kinds[i] = NORMAL
+        for content, i in made.vocab.items():  # no text has a space left
+            if " " in content:
+                kinds.setdefault(i, UNUSED)
+        kinds |= dict.fromkeys(made.bytes, BYTE)
+        if made.unknown is not None:
+            kinds[made.unknown] = UNKNOWN
+    return [kinds.get(i, NORMAL if i in by_id else UNUSED) for i in range(n_vocab)]
+
+
+def refuse_twins(tokens: list[str], kinds: list[int], folder: Path) -> None:
+    """Refuses two tokens that a text could have for one piece, with U+2581 as a space."""
+    seen: dict[str, str] = {}
+    for token, kind in zip(tokens, kinds, strict=True):
+        piece = token.replace(MARK, " ")
+        if kind in (NORMAL, USER_DEFINED) and seen.setdefault(piece, token) != token:
+            raise Failure(f"{folder}: {shown(seen[piece])} and {shown(token)} are the same piece")
+
+
+def exact_scores(scores: list[float]) -> dict[str, Value]:
+    """The scores as llama.cpp reads them, and as they are where these are others."""
+    metadata: dict[str, Value] = {"tokenizer.ggml.scores": scores}
+    exact = np.array(scores, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        rounded = exact.astype(np.float32)
+    if not np.isfinite(rounded).all():
+        raise Failure(f"a score is {exact[~np.isfinite(rounded)][0]}, expected a 32-bit number")
+    if (rounded != exact).any():
+        metadata["locus.tokenizer.scores"] = exact
+    return metadata
+
+
+def of_pieces(
+    made: Tokenizer, tokens: list[str], kinds: list[int], folder: Path
+) -> dict[str, Value]:
+    """What SentencePiece's kinds have besides."""
+    refuse_twins(tokens, kinds, folder)
+    least = min(made.scores.values())
+    metadata = exact_scores([made.scores.get(i, least) for i in range(len(tokens))])
+    metadata["tokenizer.ggml.add_space_prefix"] = made.puts_space()
+    metadata["locus.tokenizer.prefix"] = made.prefix
+    if made.split:
+        metadata["locus.tokenizer.split"] = True
+    if made.unknown is not None:
+        metadata["tokenizer.ggml.unknown_token_id"] = made.unknown
+    if made.kind == "llama":
+        metadata["tokenizer.ggml.merges"] = [" ".join(pair) for pair in made.merges]
+        metadata["locus.tokenizer.merges"] = True
+    return metadata
+
+
+def of_bytes(made: Tokenizer, folder: Path) -> dict[str, Value]:
+    """What byte-level BPE has besides."""
+    if lacking := missing_bytes(made.vocab):
+        say(f"{folder}: no token for byte 0x{lacking[0]:02X}: texts with it will be refused")
+    metadata: dict[str, Value] = {
+        "tokenizer.ggml.merges": [" ".join(pair) for pair in made.merges],
+        "tokenizer.ggml.add_space_prefix": made.prefix_space,
+    }
+    if made.ignore_merges or made.pre != "gpt-2":  # other names may stand for it
+        metadata["locus.tokenizer.ignore_merges"] = made.ignore_merges
+    return metadata
+
+
+def chat_template(folder: Path) -> dict[str, Value]:
+    """The template of messages, which is kept for programs that run it."""
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        refuse_pointer(path)
+        try:
+            return {"tokenizer.chat_template": path.read_text(encoding="utf-8")}
+        except UnicodeDecodeError as error:
+            raise Failure(f"{path}: {error}") from None
+    path = folder / "tokenizer_config.json"
+    given = read_optional(path).get("chat_template")
+    if isinstance(given, list):  # of several by name
+        named = {t.get("name"): t.get("template") for t in given if isinstance(t, dict)}
+        given = named.get("default")
+        say(f"{path}: of {len(named)} chat templates the default is kept alone")
+    if given is not None and not isinstance(given, str):
+        raise Failure(f"{path}: chat_template is {shown(given)}, expected a text")
+    if not given:
+        return {}
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise Failure(f"{path}: chat_template is no valid text") from None
+    return {"tokenizer.chat_template": given}
+
+
+def vocabulary(folder: Path, config: Config, n_vocab: int) -> dict[str, Value]:
+    """The metadata of the tokenizer, whatever its kind. Rows of the embedding without a token get
+    [PADn] tokens of type unused."""
     made = read_tokenizer(folder, config)
     for key, token in made.named.items():  # one that the model has no row for
         if token in made.added and token not in made.vocab and made.added[token][0] >= n_vocab:
@@ -305,23 +438,26 @@ def byte_level_bpe(folder: Path, config: Config, n_vocab: int) -> dict[str, Valu
     for i in (made.begin, made.end):
         if i is not None and i not in by_id:
             raise Failure(f"{folder}: the template puts token {i}, which is none")
-    if lacking := missing_bytes(made.vocab):
-        say(f"{folder}: no token for byte 0x{lacking[0]:02X}: texts with it will be refused")
-    kinds = {i: CONTROL if token.special else USER_DEFINED for i, token in made.added.values()}
-    for i in range(n_vocab):
-        kinds.setdefault(i, NORMAL if i in by_id else UNUSED)
+    kinds = kinds_of(made, by_id, n_vocab)
+    tokens = [by_id.get(i, f"[PAD{i}]") for i in range(n_vocab)]
     metadata: dict[str, Value] = {
-        "tokenizer.ggml.model": "gpt2",
-        "tokenizer.ggml.pre": made.pre,
-        "tokenizer.ggml.tokens": [by_id.get(i, f"[PAD{i}]") for i in range(n_vocab)],
-        "tokenizer.ggml.token_type": [kinds[i] for i in range(n_vocab)],
-        "tokenizer.ggml.merges": [" ".join(pair) for pair in made.merges],
+        "tokenizer.ggml.model": made.kind,
+        "tokenizer.ggml.pre": made.pre if made.kind == "gpt2" else "default",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": kinds,
         "tokenizer.ggml.add_bos_token": made.begin is not None,
         "tokenizer.ggml.add_eos_token": made.end is not None,
-        "tokenizer.ggml.add_space_prefix": made.prefix_space,
     }
-    if made.ignore_merges or made.pre != "gpt-2":  # other names may stand for it
-        metadata["locus.tokenizer.ignore_merges"] = made.ignore_merges
+    if made.kind == "gpt2":
+        metadata |= of_bytes(made, folder)
+    else:
+        metadata |= of_pieces(made, tokens, kinds, folder)
+    if made.normalizer:
+        metadata["locus.tokenizer.normalizer"] = made.normalizer
+    if made.charsmap:
+        metadata["tokenizer.ggml.precompiled_charsmap"] = made.charsmap
+    if later := normalized_ids(made):
+        metadata["locus.tokenizer.normalized"] = later
     for name in ("lstrip", "rstrip", "single_word"):
         if ids := sorted(i for i, token in made.added.values() if getattr(token, name)):
             metadata[f"locus.tokenizer.{name}"] = ids
@@ -332,4 +468,7 @@ def byte_level_bpe(folder: Path, config: Config, n_vocab: int) -> dict[str, Valu
         metadata["tokenizer.ggml.eos_token_id"] = ends[0]
     if ends[1:]:
         metadata["locus.end_token_ids"] = ends[1:]
-    return metadata
+    return metadata | chat_template(folder)
+
+
+byte_level_bpe = vocabulary  # until convert_hf.py calls it so

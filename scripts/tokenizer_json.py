@@ -1,19 +1,28 @@
-"""tokenizer.json: byte-level BPE as the tokenizers library writes it.
+"""tokenizer.json: byte-level BPE as the tokenizers library writes it, and what all kinds share.
 
-Its parts are a normaliser, a pre-tokenizer (the pattern that cuts a text into words), the model
-(BPE), added tokens, a post-processor (tokens before and after a text) and a decoder. What a GGUF
-file has no key for is refused by name.
+What a GGUF file has no key for is refused by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hf_folder import read_json, say, shown
 from output import Failure
+from tokenizer_normalizer import read_normalizer
+from tokenizer_parts import (
+    Added,
+    Tokenizer,
+    check_merges,
+    check_vocab,
+    flag,
+    is_id,
+    missing_bytes,
+    parts,
+    spelling,
+)
+from tokenizer_pieces import check_decoder, read_bpe, read_spaces, read_unigram
 
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -33,172 +42,97 @@ PATTERNS = {  # of a Split before ByteLevel: tokenizer.ggml.pre
 }
 
 
-def spelling() -> list[str]:
-    """GPT-2's characters of the bytes 0 to 255."""
-    shown_bytes = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = iter(range(256, 512))
-    return [chr(b) if b in shown_bytes else chr(next(others)) for b in range(256)]
+def class_text(ranges: str) -> str:
+    """A character class as tokenizer.json has it, of code points in hexadecimal: "41-5A B5"."""
+    return "".join("-".join(chr(int(n, 16)) for n in part.split("-")) for part in ranges.split())
 
 
-@dataclass(frozen=True)
-class Added:
-    """An added token and its flags, as the tokenizers library has them."""
-
-    content: str
-    special: bool = False
-    normalized: bool = True
-    single_word: bool = False
-    lstrip: bool = False
-    rstrip: bool = False
-
-    @classmethod
-    def of(cls, value: Any, where: Path, special: bool | None = None) -> Added:
-        """From a text, or an object of a JSON file; `special` overrides."""
-        if isinstance(value, str):
-            return cls(value, special=bool(special), normalized=not special)
-        if not isinstance(value, dict) or not isinstance(value.get("content"), str):
-            raise Failure(f"{where}: {shown(value)} is no token")
-        flags = {k: v for k, v in value.items() if k not in ("content", "id", "__type")}
-        unknown = flags.keys() - {"special", "normalized", "single_word", "lstrip", "rstrip"}
-        if unknown or not all(isinstance(flag, bool) for flag in flags.values()):
-            raise Failure(f"{where}: {shown(value)} is no token, or has unknown flags")
-        if special is not None:
-            flags["special"] = special
-        flags.setdefault("normalized", not flags.get("special", False))
-        return cls(value["content"], **flags)
-
-
-@dataclass
-class Tokenizer:
-    """What a folder says of its tokenizer."""
-
-    vocab: dict[str, int]
-    merges: list[tuple[str, str]]
-    pre: str = "gpt-2"
-    prefix_space: bool = False
-    ignore_merges: bool = False
-    begin: int | None = None  # put before a text
-    end: int | None = None  # and after it
-    added: dict[str, tuple[int, Added]] = field(default_factory=dict)
-    padding: str | None = None  # the token that tokenizer.json fills texts up with
-    named: dict[str, str | None] = field(default_factory=dict)  # bos_token, eos_token, ...
-
-    def id_of(self, token: str | None) -> int | None:
-        if token is None:
-            return None
-        return self.added[token][0] if token in self.added else self.vocab.get(token)
-
-    def add(self, token: Added, where: Path, expected: object = None) -> None:
-        """As the library adds it: a known token keeps its id, a new one gets the next."""
-        i = self.id_of(token.content)
-        if i is None:
-            most = max((i for i, _ in self.added.values()), default=-1)
-            i = most + 1 if most >= len(self.vocab) else len(self.vocab)
-        if expected is not None and i != expected:
-            raise Failure(
-                f"{where}: token {shown(token.content)} has id {shown(expected)}, "
-                f"but the tokenizers library would give it {i}"
-            )
-        if token.content:
-            self.added[token.content] = i, token
+DEEPSEEK_LETTERS = class_text(  # those that have a case, most of them
+    "41-5A 61-7A B5 C0-D6 D8-F6 F8-1BA 1BC-1BF 1C4-293 295-2AF 370-373 376 377 37B-37D 37F 386"
+    " 388-38A 38C 38E-3A1 3A3-3F5 3F7-481 48A-52F 531-556 10A0-10C5 13A0-13F5 13F8-13FD 1C90-1CBA"
+    " 1CBD-1CBF 1D00-1D2B 1D6B-1D77 1D79-1D9A 1E00-1F15 1F18-1F1D 1F20-1F45 1F48-1F4D 1F50-1F57"
+    " 1F59 1F5B 1F5D 1F5F-1F7D 1F80-1FB4 1FB6-1FBC 1FBE 1FC2-1FC4 1FC6-1FCC 1FD0-1FD3 1FD6-1FDB"
+    " 1FE0-1FEC 1FF2-1FF4 1FF6-1FFC 2102 2107 210A-2113 2115 2119-211D 2124 2126 2128 212A-212D"
+    " 212F-2134 2139 213C-213F 2145-2149 214E 2183 2184 2C00-2C7B 2C7E-2CE4 2CEB-2CEE 2CF2 2CF3"
+    " A640-A66D A680-A69B A722-A76F A771-A787 A78B-A78E AB70-ABBF FB00-FB06 FB13-FB17 FF21-FF3A"
+    " FF41-FF5A 10400-1044F 104B0-104D3 104D8-104FB 10C80-10CB2 10CC0-10CF2 118A0-118DF 1E900-1E943"
+)
+EAST = f"[{class_text('4E00-9FA5 800-4E00 AC00-D7FF')}]+"
+DEEPSEEK_MARKS = class_text("FF01-FF0F FF1A-FF5E 2018-201F 3000-3002")
+DIGITS, ONE_DIGIT, PUNCTUATION, GPT2 = "digits", "each digit", "punctuation", "GPT-2's words"
+SEQUENCES = {  # of several steps, ByteLevel's own pattern or none at their end: tokenizer.ggml.pre
+    (ONE_DIGIT, GPT2): "starcoder",
+    (
+        r"[\r\n]",
+        rf"\s?[{DEEPSEEK_LETTERS}]+",
+        rf"\s?[!-/:-~{DEEPSEEK_MARKS}]+",
+        r"\s+$",
+        EAST,
+        ONE_DIGIT,
+    ): "deepseek-llm",
+    (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST, ONE_DIGIT): "deepseek-coder",
+    (
+        r"\p{N}{1,3}",
+        f"[{class_text('4E00-9FA5 3040-309F 30A0-30FF')}]+",
+        r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?"""
+        r"""[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"""
+        rf"{LINES}",
+    ): "deepseek-v3",
+    (PUNCTUATION, GPT2, DIGITS, "[0-9][0-9][0-9]"): "falcon",
+}
 
 
-# ---- vocabulary and merges ----------------------------------------------------------------
-
-
-def flag(values: dict[str, Any], key: str, where: Path) -> bool:
-    value = values.get(key)
-    if not isinstance(value, bool | None):
-        raise Failure(f"{where}: {key} is {shown(value)}, expected true or false")
-    return bool(value)
-
-
-def missing_bytes(vocab: dict[str, int]) -> list[int]:
-    return [byte for byte, character in enumerate(spelling()) if character not in vocab]
-
-
-def check_vocab(vocab: object, where: Path) -> dict[str, int]:
-    if not isinstance(vocab, dict):
-        raise Failure(f"{where}: not a tokenizer: its vocabulary is {shown(vocab)}")
-    for token, i in vocab.items():
-        if not is_id(i):
-            raise Failure(f"{where}: token {shown(token)} has id {shown(i)}")
-    return vocab
-
-
-def is_id(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
-
-
-def check_merges(
-    merges: Iterable[object], vocab: dict[str, int], where: Path
-) -> Iterator[tuple[str, str]]:
-    """Pairs of tokens that make a token; a file holds them with a space between."""
-    seen: set[tuple[str, str]] = set()
-    for merge in merges:
-        pair = merge.split(" ") if isinstance(merge, str) else merge
-        if (
-            not isinstance(pair, list)
-            or len(pair) != 2
-            or not all(isinstance(part, str) and part and " " not in part for part in pair)
-        ):
-            raise Failure(f"{where}: {shown(merge)} is no pair of tokens")
-        left, right = pair
-        for token in (left, right, left + right):
-            if token not in vocab:
-                raise Failure(f"{where}: merge {shown(merge)}: {shown(token)} is no token")
-        if (left, right) in seen:
-            raise Failure(f"{where}: merge {shown(merge)} is there twice")
-        seen.add((left, right))
-        yield left, right
-    if not seen:
-        raise Failure(f"{where}: there are no merges")
-
-
-# ---- the other parts -----------------------------------------------------------------------
-
-
-def parts(value: object, plural: str, where: Path) -> list[dict[str, Any]]:
-    """The steps of a pre-tokenizer, a normalizer, ...: none, one, or those of a Sequence."""
-    if value is None:
-        return []
-    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise Failure(f"{where}: not a tokenizer: {shown(value)} has no type")
-    if value["type"] != "Sequence":
-        return [value]
-    steps = value.get(plural)
-    if not isinstance(steps, list):
-        raise Failure(f"{where}: not a tokenizer: {shown(value)} has no {plural}")
-    try:
-        return [part for step in steps for part in parts(step, plural, where)]
-    except RecursionError:
-        raise Failure(f"{where}: not a tokenizer: {plural} nested without end") from None
+def step_name(step: dict[str, Any], where: Path) -> str:
+    """A step as SEQUENCES has it; one that isn't known there as itself."""
+    kind = step["type"]
+    if kind == "Digits":
+        return ONE_DIGIT if flag(step, "individual_digits", where) else DIGITS
+    if kind == "Punctuation" and step.get("behavior") == "Contiguous":
+        return PUNCTUATION
+    if kind == "ByteLevel" and flag({"use_regex": True} | step, "use_regex", where):
+        return GPT2
+    pattern = step.get("pattern")
+    regex = pattern.get("Regex") if isinstance(pattern, dict) else None
+    way = step.get("behavior"), flag(step, "invert", where)
+    if kind != "Split" or not isinstance(regex, str):
+        return str(kind)
+    # What a pattern of words leaves out is nothing: to drop it is the same.
+    dropped = way == ("Removed", True) and PATTERNS.get(regex, "bloom") != "bloom"
+    return regex if way == ("Isolated", False) or dropped else f"{regex} {way}"
 
 
 def read_pre_tokenizer(data: dict[str, Any], where: Path) -> tuple[str, bool]:
     """tokenizer.ggml.pre, and whether a space is put before a text."""
     steps = parts(data.get("pre_tokenizer"), "pretokenizers", where)
-    names = " and ".join(step["type"] for step in steps) or "none"
-    if not steps or steps[-1]["type"] != "ByteLevel":
-        raise Failure(f"{where}: no byte-level BPE: the pre-tokenizer is {shown(names)}")
-    prefix_space = flag(steps[-1], "add_prefix_space", where)
-    own = flag({"use_regex": True} | steps[-1], "use_regex", where)
-    before = steps[0]
-    if len(steps) == 1 and own:
-        return "gpt-2", prefix_space
-    if len(steps) == 2 and not prefix_space:
-        if own and before["type"] == "Digits" and flag(before, "individual_digits", where):
-            return "starcoder", False
-        pattern = before.get("pattern")
-        regex = pattern.get("Regex") if isinstance(pattern, dict) else None
-        name = PATTERNS.get(regex) if isinstance(regex, str) else None
-        way = before.get("behavior"), before.get("invert")
-        kept = way == ("Isolated", False) or (way == ("Removed", True) and name != "bloom")
-        if not own and before["type"] == "Split" and name and kept:
-            return name, False
-        if before["type"] == "Split":
-            raise Failure(f"{where}: it cuts text in an unknown way: {shown(regex)}, {shown(way)}")
-    raise Failure(f"{where}: it cuts text in an unknown way: {shown(names)}")
+    spelled = [step for step in steps if step["type"] == "ByteLevel"]
+    names = [step_name(step, where) for step in steps]
+    if names == [GPT2]:
+        return "gpt-2", flag(steps[0], "add_prefix_space", where)
+    if len(spelled) == 1 and not flag(spelled[0], "add_prefix_space", where):
+        if names[-1] == "ByteLevel" and len(names) > 1:
+            names.pop()
+        known = PATTERNS.get(names[0]) if len(names) == 1 else SEQUENCES.get(tuple(names))
+        if known is not None:
+            return known, False
+    raise Failure(f"{where}: it cuts text in an unknown way: {shown(' and '.join(names))}")
+
+
+def check_digits(made: Tokenizer, where: Path) -> None:
+    """Refuses merges that the pre-tokenizer prevents and the pattern by its name doesn't."""
+    byte_of = {character: byte for byte, character in enumerate(spelling())}
+    for left, right in made.merges:
+        token = left + right
+        if made.pre == "falcon":  # its digits are parted after bytes are spelled
+            digits = [character.isnumeric() for character in token]
+            joins = any(digits) and not all(digits)
+        elif made.pre == "deepseek-llm":  # each digit is a word, but its pattern has runs of them
+            spelled = bytes(byte_of.get(character, 0) for character in token)
+            text = spelled.decode(errors="ignore")
+            joins = text.isnumeric() and len(text[0].encode()) < len(spelled)
+        else:
+            return
+        if joins:
+            raise Failure(f"{where}: merge {shown((left, right))} is of what it parts: digits")
 
 
 def read_template(data: dict[str, Any], where: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -230,57 +164,83 @@ def read_template(data: dict[str, Any], where: Path) -> tuple[tuple[int, ...], t
     return tuple(before), tuple(after)
 
 
-def check_model(data: dict[str, Any], where: Path) -> dict[str, Any]:
-    """The BPE model; what it has that a GGUF file can't say is refused."""
-    model = data.get("model")
-    if not isinstance(model, dict):
-        raise Failure(f"{where}: not a tokenizer of the tokenizers library: no model")
-    if model.get("type", "BPE") != "BPE":
-        raise Failure(f"{where}: no byte-level BPE, but {shown(model['type'])}")
+def check_byte_level(model: dict[str, Any], where: Path) -> None:
+    """What byte-level BPE has that a GGUF file can't say is refused."""
     for key, value in model.items():
         off = value is None or value == "" or value is False or value == 0
         known = key in ("type", "vocab", "merges", "ignore_merges", "unk_token", "fuse_unk")
         if not off and not known:
             raise Failure(f"{where}: the model has {shown(key)} {shown(value)}, which isn't read")
-    return model
 
 
-def from_tokenizer_json(path: Path, rebuilt: bool, prefix_space: bool) -> tuple[Tokenizer, list]:
-    """The tokenizer and its added tokens. `rebuilt`: GPT2Tokenizer loads it, with `prefix_space`
-    of its own."""
-    data = read_json(path)
-    model = check_model(data, path)
-    vocab = check_vocab(model.get("vocab"), path)
+def read_byte_level(data: dict[str, Any], made: Tokenizer, where: Path) -> None:
+    model = data["model"]
+    check_byte_level(model, where)
+    made.vocab = check_vocab(model.get("vocab"), where)
     merges = model.get("merges")
     if not isinstance(merges, list):
-        raise Failure(f"{path}: not a tokenizer: its merges are {shown(merges)}")
-    if steps := parts(data.get("normalizer"), "normalizers", path):
-        raise Failure(f"{path}: it normalises text by {shown(steps[0]['type'])}; none is read")
-    for step in parts(data.get("decoder"), "decoders", path):
+        raise Failure(f"{where}: not a tokenizer: its merges are {shown(merges)}")
+    for step in parts(data.get("decoder"), "decoders", where):
         if step["type"] != "ByteLevel":
-            raise Failure(f"{path}: the decoder {shown(step['type'])} is unknown")
+            raise Failure(f"{where}: the decoder {shown(step['type'])} is unknown")
+    made.pre, made.prefix_space = read_pre_tokenizer(data, where)
+    made.ignore_merges = flag(model, "ignore_merges", where)
+    made.merges = list(check_merges(merges, made.vocab, where))
+    check_digits(made, where)
+    if model.get("unk_token") is not None and missing_bytes(made.vocab):
+        raise Failure(f"{where}: unk_token stands for bytes without a token; it isn't read")
+
+
+def model_of(data: dict[str, Any], where: Path) -> tuple[str, str]:
+    """What the model is called, and which of GGUF's kinds it is."""
+    model = data.get("model")
+    if not isinstance(model, dict):
+        raise Failure(f"{where}: not a tokenizer of the tokenizers library: no model")
+    name = model.get("type", "BPE" if "merges" in model else "without a type")
+    if name == "Unigram":
+        return name, "t5"
+    if name != "BPE":
+        raise Failure(f"{where}: the model is {shown(name)}; known: BPE, Unigram")
+    steps = parts(data.get("pre_tokenizer"), "pretokenizers", where)
+    return name, "gpt2" if any(step["type"] == "ByteLevel" for step in steps) else "llama"
+
+
+def read_kind(data: dict[str, Any], where: Path) -> Tokenizer:
+    made = Tokenizer()
+    _, made.kind = model_of(data, where)
+    made.normalizer, made.charsmap = read_normalizer(data, where)
+    if made.kind == "gpt2":
+        read_byte_level(data, made, where)
+        return made
+    read_spaces(data, made, where)
+    if made.kind == "t5":
+        read_unigram(data, made, where)
+    else:
+        read_bpe(data, made, where)
+    check_decoder(data, made, where)
+    return made
+
+
+def from_tokenizer_json(path: Path, class_name: str, prefix_space: bool) -> tuple[Tokenizer, list]:
+    """The tokenizer and its added tokens. GPT2Tokenizer, if it loads it, takes `prefix_space`
+    rather than the file's own."""
+    data = read_json(path)
+    made = read_kind(data, path)
     for key in ("truncation", "padding"):
         if data.get(key) is not None:
             say(f"{path}: left out {key}, which is done where it is asked for alone")
-    pre, with_space = read_pre_tokenizer(data, path)
-    ignore_merges = flag(model, "ignore_merges", path)
-    if rebuilt and (pre != "gpt-2" or ignore_merges):
-        what = "ignore_merges" if pre == "gpt-2" else f"the pattern of {pre}"
-        raise Failure(
-            f"{path}: has {what}, but GPT2Tokenizer, which loads it, has not; if "
-            "tokenizer.json is right, tokenizer_config.json's tokenizer_class is "
-            "PreTrainedTokenizerFast"
-        )
-    if rebuilt and with_space != prefix_space:
-        say(f"{path}: add_prefix_space is {with_space}; GPT2Tokenizer takes {prefix_space}")
-    made = Tokenizer(vocab, list(check_merges(merges, vocab, path)), pre)
-    made.prefix_space = prefix_space if rebuilt else with_space
-    made.ignore_merges = ignore_merges
+    if class_name == "GPT2Tokenizer":
+        made.rebuilt = made.kind == "gpt2" and made.pre == "gpt-2"
+        made.rebuilt &= not made.ignore_merges and not made.normalizer
+        if not made.rebuilt:
+            say(f"{path}: has more than GPT2Tokenizer, which loads it; it is taken as it is")
+        elif made.prefix_space != prefix_space:
+            own = made.prefix_space
+            say(f"{path}: add_prefix_space is {own}; {class_name} takes {prefix_space}")
+            made.prefix_space = prefix_space
     padding = data.get("padding")
     if isinstance(padding, dict) and isinstance(padding.get("pad_token"), str):
         made.padding = padding["pad_token"]
-    if model.get("unk_token") is not None and not rebuilt and missing_bytes(vocab):
-        raise Failure(f"{path}: unk_token stands for bytes without a token; it isn't read")
     for side, ids in zip(("begin", "end"), read_template(data, path), strict=True):
         if len(ids) > 1:
             raise Failure(f"{path}: the template puts {len(ids)} tokens at the {side}, not one")

@@ -29,7 +29,8 @@ from checks import Checks
 from hf_folder import Config
 from hf_tokenizer import byte_level_bpe
 from output import Failure
-from tokenizer_json import PATTERNS, spelling
+from tokenizer_json import PATTERNS
+from tokenizer_parts import spelling
 
 try:
     import tokenizers
@@ -143,7 +144,8 @@ def reader(metadata: dict[str, Any]) -> tokenizers.Tokenizer:
     for i, token in enumerate(keys["tokens"]):
         if kinds[i] in (3, 4):
             has = {n: i in metadata.get(f"locus.tokenizer.{n}", []) for n in FLAGS}
-            made.add_tokens([tokenizers.AddedToken(token, normalized=False, **has)])
+            has["normalized"] = i in metadata.get("locus.tokenizer.normalized", [])
+            made.add_tokens([tokenizers.AddedToken(token, **has)])
     sides = []
     for side, key in (("bos", "add_bos_token"), ("eos", "add_eos_token")):
         i = keys[f"{side}_token_id"] if keys[key] else None
@@ -396,9 +398,13 @@ def check_flags(checks: Checks, work: Path) -> None:
         added(n + 2, "<m>", lstrip=True, rstrip=True, normalized=True),
     ]
     has(folder, locus__tokenizer__lstrip=[n, n + 2], locus__tokenizer__rstrip=[n + 2])
-    has(folder, locus__tokenizer__single_word=[n + 1])
+    has(folder, locus__tokenizer__single_word=[n + 1], locus__tokenizer__normalized=None)
     kinds = metadata_of(folder)["token_type"]
     checks.that(kinds[end:] == [3, 4, 3, 4] + [5] * (N_VOCAB - n - 3), f"token types {kinds}")
+    for other in "ca", "t!":
+        folder = Folder(work / "flags")
+        folder.json["added_tokens"] += [added(n, "cat", normalized=True), added(n + 1, other)]
+        has(folder, locus__tokenizer__normalized=[n])
     for regex, name in PATTERNS.items():
         folder = Folder(work / "flags")
         folder.settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
@@ -459,21 +465,20 @@ def check_refusals(checks: Checks, work: Path) -> None:
         return lambda folder: folder.json["added_tokens"].extend(tokens)
 
     n = len(vocabulary())
-    sequence = {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}
+    nmt = {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Nmt"}]}
+    regex = {"type": "Replace", "pattern": {"Regex": "a+"}, "content": "b"}
     roberta = {"type": "RobertaProcessing", "sep": ["x", 1], "cls": ["y", 2]}
     twice = template([END, "the"], [], vocabulary())
     spaced = split(next(iter(PATTERNS)))
     spaced["pretokenizers"][1] = BYTES | {"add_prefix_space": True}
-    refused("by 'NFC'", part("normalizer", {"type": "NFC"}))
-    refused("by 'NFC'", part("normalizer", sequence))
-    refused("pre-tokenizer is 'none'", part("pre_tokenizer", None))
-    refused("pre-tokenizer is 'Whitespace'", part("pre_tokenizer", {"type": "Whitespace"}))
+    refused("by 'Nmt'", part("normalizer", nmt))
+    refused("pattern {'Regex': 'a+'}", part("normalizer", regex))
+    refused("no pre-tokenizer, and no normalizer", part("pre_tokenizer", None))
+    refused("unknown way: 'Whitespace'", part("pre_tokenizer", {"type": "Whitespace"}))
     refused("unknown way: 'ByteLevel'", part("pre_tokenizer", BYTES))
     refused("unknown way: '[a-z]+'", part("pre_tokenizer", split("[a-z]+")))
     refused("('Removed', False)", part("pre_tokenizer", split(r"\s+", "Removed")))
     refused("unknown way", part("pre_tokenizer", spaced))
-    refused("GPT2Tokenizer, which loads it", part("pre_tokenizer", split([*PATTERNS][2])))
-    refused("GPT2Tokenizer, which loads it", model("ignore_merges", True))
     refused("decoder 'WordPiece'", part("decoder", {"type": "WordPiece"}))
     refused("post-processor 'RobertaProcessing'", part("post_processor", roberta))
     refused("puts 2 tokens at the begin", part("post_processor", twice))
@@ -482,14 +487,13 @@ def check_refusals(checks: Checks, work: Path) -> None:
     refused("'continuing_subword_prefix' '##'", model("continuing_subword_prefix", "##"))
     refused("'cache' 3", model("cache", 3))
     refused("tokenizer_class 'BertTokenizer'", settings(tokenizer_class="BertTokenizer"))
-    refused("auto_map", settings(auto_map={"AutoTokenizer": ["x.Y", None]}))
+    code = {"AutoTokenizer": ["x.Y", None]}
+    refused("auto_map", settings(auto_map=code), as_json=False)
     refused("split_special_tokens", settings(split_special_tokens=True))
     refused("add_prefix_space is 1", settings(add_prefix_space=1))
     as_it_is = settings(tokenizer_class="PreTrainedTokenizerFast")
     refused("tokenizer.json is missing", as_it_is, as_json=False)
     refused("would give it", adds(added(n + 1, "<m>")))
-    refused("'cat' overlaps", adds(added(n, "cat", normalized=True), added(n + 1, "ca")))
-    refused("'cat' overlaps", adds(added(n, "cat", normalized=True), added(n + 1, "t!")))
     refused("'the' is one that BPE gives", adds(added(260, "the", single_word=True)))
     refused("'Ã©' is one that BPE gives", adds(added(vocabulary()["Ã©"], "Ã©")))
     refused("is no valid text", adds(added(n, "\ud800")))
