@@ -112,7 +112,8 @@ static enum locus_status check_names(const struct locus_checkpoint *checkpoint, 
     for (size_t i = 0; i < locus_checkpoint_n_keys(checkpoint); i++) {
         const char *key = locus_checkpoint_key_at(checkpoint, i), *name = key + strlen(prefix);
         if (strncmp(key, prefix, strlen(prefix)) != 0) continue;
-        struct locus_suggestion suggestion = {.text = name, .n_bytes = strlen(name)};
+        struct locus_suggestion suggestion =
+            locus_suggestion_any((struct locus_word){name, strlen(name)});
         bool found = false;
         for (size_t j = 0; j < n_known; j++) {
             found |= !strcmp(name, known[j]);

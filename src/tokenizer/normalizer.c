@@ -212,7 +212,7 @@ void locus_normalizer_free(struct locus_normalizer *normalizer)
 
 static const struct step_kind *find_kind(struct locus_word name, const char **nearest)
 {
-    struct locus_suggestion suggestion = {.text = name.bytes, .n_bytes = name.n_bytes};
+    struct locus_suggestion suggestion = locus_suggestion_any(name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (locus_word_is(name, kinds[i].name)) return &kinds[i];
         locus_suggestion_offer(&suggestion, kinds[i].name);

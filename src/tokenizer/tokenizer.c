@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spec.h"
 #include "base/text.h"
 #include "model/model.h"
 #include "tokenizer/added.h"
@@ -155,7 +156,7 @@ static enum locus_status read_prefix(struct locus_tokenizer *tokenizer,
     if (!locus_checkpoint_has(checkpoint, PREFIX)) return LOCUS_OK;
     if (!locus_checkpoint_string(checkpoint, PREFIX, &name, &n_bytes))
         return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: " PREFIX " is not a string", path);
-    int index = locus_choice_find("none|first|each", name, n_bytes);
+    int index = locus_choice_find("none|first|each", (struct locus_word){name, n_bytes});
     if (index < 0)
         return locus_fail(error, LOCUS_ERROR_FORMAT,
                           "%s: " PREFIX " is \"%.*s\", expected none, first or each", path,
