@@ -195,7 +195,8 @@ static void mix(const struct heads *heads, int head, int i, const struct pair *p
     const struct locus_config *config = heads->config;
     const int dim = config->head_dim, kv = head / (config->n_head / config->n_head_kv);
     const bool wanted = reference->layer == heads->layer && reference->head == head;
-    const float *sinks = reference->model->layers[heads->layer].sinks;
+    const struct locus_attention_weights *weights = reference->model->layers[heads->layer].mixer;
+    const float *sinks = weights->sinks;
     double max = sinks ? (double)sinks[head] : -INFINITY;
     for (int j = 0; j < n; j++)
         max = fmax(max, (double)scores[j]);

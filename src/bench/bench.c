@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "forward/session.h"
+#include "forward/attention.h"
+#include "model/loading.h"
 
 /* ---- what a token costs ------------------------------------------------------------------- */
 
@@ -33,20 +34,33 @@ static void add_mlp(struct cost *cost, const struct locus_mlp *mlp)
     add_weight(cost, &mlp->down.weight);
 }
 
+static const struct locus_weight *weight_of(const struct locus_linear_row *row, const void *weights)
+{
+    const struct locus_linear *linear =
+        (const void *)((const char *)weights + row->parts[0].offset);
+    return &linear->weight;
+}
+
+/* The matrices of a part's table; fused rows are there by their parts. */
+static void add_part(struct cost *cost, const struct locus_layer_part *part, const void *weights)
+{
+    for (const struct locus_linear_row *row = part->linears; row && row->name; row++)
+        if (row->parts[1].rows == LOCUS_NO_ROWS) add_weight(cost, weight_of(row, weights));
+}
+
 /* What a token takes of the layers: of experts, as many as it takes. */
 static struct cost layers_cost(const locus_model *model)
 {
     struct cost cost = {0};
     for (int l = 0; l < model->config.n_layer; l++) {
+        const struct locus_layer_config *config = &model->config.layers[l];
         const struct locus_layer *layer = &model->layers[l];
-        const struct locus_linear *const linears[] = {&layer->q, &layer->k, &layer->v,
-                                                      &layer->output, &layer->router};
-        for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
-            add_weight(&cost, &linears[i]->weight);
-        add_mlp(&cost, &layer->mlp);
-        add_mlp(&cost, &layer->shared);
-        for (int e = 0; layer->experts && e < model->config.n_expert_used; e++)
-            add_mlp(&cost, &layer->experts[e]);
+        add_part(&cost, config->mixer, layer->mixer);
+        add_part(&cost, config->mlp, layer->mlp);
+        if (config->mlp != &locus_experts_part) continue;
+        const struct locus_experts *experts = layer->mlp;
+        for (int e = 0; e < model->config.n_expert_used; e++)
+            add_mlp(&cost, &experts->each[e]);
     }
     return cost;
 }
@@ -68,11 +82,21 @@ static void count_costs(struct locus_bench_result *result, const locus_session *
     double multiply_adds = layers_cost(model).multiply_adds + attention +
                            (double)head->rows * head->cols / params->n_prompt;
     result->prompt_operations = 2 * multiply_adds;
-    double position_bytes = (double)config->n_layer * config->n_head_kv *
-                            ((double)session->cache.key_panel_bytes / LOCUS_KEY_PANEL +
-                             (double)session->cache.value_row_bytes);
+    const struct locus_attention *state = locus_session_attention_state(session);
+    double position_bytes = state ? (double)state->cache.n_layer * config->n_head_kv *
+                                        ((double)state->cache.key_panel_bytes / LOCUS_KEY_PANEL +
+                                         (double)state->cache.value_row_bytes)
+                                  : 0;
     result->generation_bytes = (double)locus_bench_weight_bytes(model) +
                                position_bytes * (params->n_depth + (params->n_generated + 1) / 2.0);
+}
+
+enum locus_tensor_type locus_bench_weight_type(const locus_model *model)
+{
+    const struct locus_linear_row *row = model->config.layers[0].mixer->linears;
+    while (row[1].name && !weight_of(row, model->layers[0].mixer)->panels)
+        row++;
+    return weight_of(row, model->layers[0].mixer)->type;
 }
 
 double locus_bench_compute_ceiling(const struct locus_ceilings *ceilings,

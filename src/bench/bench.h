@@ -52,6 +52,9 @@ enum locus_status locus_bench_run(struct locus_bench_result *result, locus_sessi
 /* Bytes of the weights that a generated token reads. */
 size_t locus_bench_weight_bytes(const locus_model *model);
 
+/* The type of the first layer's first matrix. */
+enum locus_tensor_type locus_bench_weight_type(const locus_model *model);
+
 /* The rate of `ceilings` that bounds matrix products of weights of that type: for BF16 the faster
  * of its dots and floats. 0 where it isn't measured: for quantised weights on a CPU whose dot
  * products of bytes are none of the above. */

@@ -34,7 +34,8 @@ locus_session *locus_session_for_text(const locus_model *model, const locus_sess
                                       int length, int n_positions, locus_error *error)
 {
     const locus_session_params fitted = fit(params, length, n_positions);
-    return locus_session_create_for(model, &fitted, length, error);
+    const struct locus_session_extras extras = {.text_length = length};
+    return locus_session_create_with(model, &fitted, &extras, error);
 }
 
 /* ---- losses ------------------------------------------------------------------------------- */

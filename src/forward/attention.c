@@ -1,486 +1,370 @@
-/* Attention: some query rows at a time, over the spans of keys that the cache policy gives them.
- *
- *     q . keys -> scale -> position.bias -> running softmax, values mixed -> divided by its sum
- *
- * A unit of work is the queries of some rows and heads that read the same keys, so that a block of
- * keys is read once for all of them. A span is worked off in segments: blocks of 64 slots, or the
- * whole of it where the bias wants all scores of a row. Blocks begin at multiples of 64 slots,
- * whatever the chunk, and a row takes in its own keys of them only, so every row has its own fixed
- * order of operations: a prompt and single tokens give the same bits.
- */
-#include <math.h>
+/* Attention as a mixer: see attention.h. */
+#include "forward/attention.h"
+
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
-#include "forward/session.h"
+#include "forward/pass.h"
 
-enum {
-    UNIT_QUERIES = 48, /* queries a unit at most */
-    UNIT_ROWS = UNIT_QUERIES
-};
-
-/* A thread's scratch. */
-struct scratch {
-    int n_queries, segment;        /* slots, a multiple of 64 */
-    float *q;                      /* [n_queries, head_dim]: as the span reads them */
-    float *scores;                 /* [n_queries, segment] */
-    float *mix;                    /* [n_queries, head_dim] */
-    struct locus_softmax *softmax; /* [n_queries] */
-    int *first, *end;              /* [n_queries]: slots of a block or segment, from its start */
-    float *bias;
-    float *rotated;   /* LOCUS_FRAME_BLOCK: [n_queries, head_dim], relative to a block's origin */
-    int *q_positions; /* and [n_queries] */
-    float *keys;      /* LOCUS_FRAME_QUERY: [64, n_head_kv, head_dim], a block as cached */
-    float *panels;    /* and [n_head_kv, 64 / 16] panels, the block relative to the query */
-    int *k_positions; /* and [64] */
-};
-
-/* Rows [row, row_end) of heads [head, head_end). Their queries are numbered row after row. Either
- * one row, or heads that share their keys. */
-struct unit {
-    struct locus_session *session;
-    const struct locus_position *position; /* the layer's scheme */
-    int layer, row, row_end, head, head_end;
-    const struct locus_span *spans; /* [rows]: the span being read */
-    struct scratch scratch;
-};
-
-/* ---- scratch ------------------------------------------------------------------------------ */
-
-/* Takes n_floats, whole cache lines, from base; adds them up when there is nothing to take from. A
- * scheme may ask for any number: a sum past SIZE_MAX stays there, and can't be had. */
-static float *take(float *base, size_t *used, size_t n_floats)
+static int max_int(int a, int b)
 {
-    enum { LINE = 16 };
-    float *block = base ? base + *used : NULL;
-    size_t lines = n_floats / LINE + (n_floats % LINE != 0);
-    if (!locus_mul_size(lines, LINE, &lines) || __builtin_add_overflow(*used, lines, used))
-        *used = SIZE_MAX;
-    return block;
+    return a > b ? a : b;
 }
 
-static int group_size(const struct locus_session *session)
-{
-    return session->model->config.n_head / session->model->config.n_head_kv;
-}
+/* ---- state ---------------------------------------------------------------------------------- */
 
-/* Slots that all the keys of a session take. */
-static int whole_segment(const struct locus_session *session)
+/* A policy that hides keys holds those that the rows of a chunk may see, and as many slots again as
+ * a chunk has, and as are run again, so that a rewind finds them. */
+static void shape_cache(struct locus_cache *cache, const struct locus_session *session)
 {
-    return (session->setup.capacity - 1) / LOCUS_KV_BLOCK * LOCUS_KV_BLOCK + LOCUS_KV_BLOCK;
-}
-
-/* Keys that are rotated for a query are so once for all heads of a row; of whole rows of scores
- * there are as many as stay in the cache. */
-static int unit_queries(const struct locus_session *session, const struct locus_position *position)
-{
-    enum { WHOLE_ROWS = 12, SCORES = 64 * 1024 };
-    if (position->frame == LOCUS_FRAME_QUERY) return session->model->config.n_head;
-    if (!locus_position_whole_row(position)) return UNIT_QUERIES;
-    const int fitting = SCORES / whole_segment(session);
-    return fitting < 1 ? 1 : fitting < WHOLE_ROWS ? fitting : WHOLE_ROWS;
-}
-
-static struct scratch lay_out(const struct locus_session *session,
-                              const struct locus_position *position, float *base, size_t *used)
-{
+    static const enum locus_cache_format formats[] = {
+        [LOCUS_CACHE_F32] = LOCUS_FORMAT_F32,
+        [LOCUS_CACHE_F16] = LOCUS_FORMAT_F16,
+        [LOCUS_CACHE_Q8_0] = LOCUS_FORMAT_Q8_0,
+    };
     const struct locus_config *config = &session->model->config;
-    const size_t head_dim = (size_t)config->head_dim;
-    struct scratch scratch = {.n_queries = unit_queries(session, position),
-                              .segment = LOCUS_KV_BLOCK};
-    if (locus_position_whole_row(position)) scratch.segment = whole_segment(session);
-    const size_t n = (size_t)scratch.n_queries;
-    const size_t n_rotated = position->frame == LOCUS_FRAME_BLOCK ? n : 0;
-    const size_t n_keys = position->frame == LOCUS_FRAME_QUERY ? LOCUS_KV_BLOCK : 0;
-    scratch.q = take(base, used, n * head_dim);
-    scratch.scores = take(base, used, n * (size_t)scratch.segment);
-    scratch.mix = take(base, used, n * head_dim);
-    scratch.softmax = (void *)take(base, used, n * sizeof *scratch.softmax / sizeof(float));
-    scratch.first = (void *)take(base, used, n);
-    scratch.end = (void *)take(base, used, n);
-    scratch.bias = take(base, used, locus_position_scratch_floats(position, scratch.segment));
-    scratch.rotated = take(base, used, n_rotated * head_dim);
-    scratch.q_positions = (void *)take(base, used, n_rotated);
-    scratch.keys = take(base, used, n_keys * (size_t)config->n_head_kv * head_dim);
-    scratch.panels = take(base, used, n_keys * (size_t)config->n_head_kv * head_dim);
-    scratch.k_positions = (void *)take(base, used, n_keys);
-    return scratch;
+    const struct locus_policy *policy = &session->setup.policy;
+    cache->kernels = session->kernels;
+    cache->format = formats[session->setup.cache_type];
+    cache->n_head_kv = config->n_head_kv;
+    cache->head_dim = config->head_dim;
+    cache->n_blocks = locus_cache_n_blocks(session->setup.capacity);
+    if (!locus_policy_acts(policy, session->setup.capacity) || !policy->kind->hides) return;
+    const int keep = policy->kind->pinned ? policy->kind->pinned(policy) : 0;
+    const int n_pinned = locus_cache_n_blocks(keep);
+    const long long n_slots = policy->kind->plain(policy) - keep + 2LL * session->setup.n_batch +
+                              locus_mixers_replay(session);
+    const long long n_ring = (n_slots - 1) / LOCUS_KV_BLOCK + 2; /* begun within a block */
+    if (n_pinned + n_ring >= cache->n_blocks) return;
+    cache->n_pinned = n_pinned;
+    cache->n_blocks = n_pinned + (int)n_ring;
 }
 
-size_t locus_attend_floats(const struct locus_session *session)
+/* The layers that are attention's have a place in the cache each. */
+static enum locus_status number_layers(struct locus_attention *attention,
+                                       const struct locus_session *session, locus_error *error)
 {
-    size_t most = 0;
-    for (int i = 0; i < session->positions.n; i++) {
-        size_t used = 0;
-        lay_out(session, &session->positions.schemes[i], NULL, &used);
-        most = used > most ? used : most;
+    const int n_layer = session->model->config.n_layer;
+    attention->cache_layer = calloc((size_t)n_layer, sizeof *attention->cache_layer);
+    if (!attention->cache_layer)
+        return locus_fail_memory(error, (size_t)n_layer * sizeof *attention->cache_layer);
+    for (int layer = 0; layer < n_layer; layer++)
+        attention->cache_layer[layer] = session->layers[layer].mixer == &locus_mixer_attention
+                                            ? attention->cache.n_layer++
+                                            : -1;
+    return LOCUS_OK;
+}
+
+/* Whether the policy moves rows of this session, or keeps keys twice. */
+static bool moves(const struct locus_session *session)
+{
+    const struct locus_policy *policy = &session->setup.policy;
+    return policy->kind->moves && locus_policy_acts(policy, session->setup.capacity);
+}
+
+static bool groups(const struct locus_session *session)
+{
+    const struct locus_policy *policy = &session->setup.policy;
+    return policy->kind->group && locus_policy_acts(policy, session->setup.capacity);
+}
+
+static enum locus_status place_group(struct locus_attention *attention,
+                                     const struct locus_session *session, locus_error *error)
+{
+    const int capacity = session->setup.capacity;
+    if (!groups(session)) return LOCUS_OK;
+    attention->group_positions =
+        locus_aligned_zalloc((size_t)capacity, sizeof *attention->group_positions);
+    if (!attention->group_positions)
+        return locus_fail_memory(error, (size_t)capacity * sizeof *attention->group_positions);
+    for (int slot = 0; slot < capacity; slot++)
+        attention->group_positions[slot] =
+            locus_policy_group_position(&session->setup.policy, slot);
+    return LOCUS_OK;
+}
+
+static enum locus_status open_state(void **state, const struct locus_session *session,
+                                    locus_error *error)
+{
+    struct locus_attention *attention = *state = calloc(1, sizeof *attention);
+    enum locus_status status;
+    if (!attention) return locus_fail_memory(error, sizeof *attention);
+    if ((status = number_layers(attention, session, error))) return status;
+    shape_cache(&attention->cache, session);
+    attention->first_held = attention->cache.n_pinned * LOCUS_KV_BLOCK;
+    if ((status = locus_cache_init(&attention->cache, groups(session), error))) return status;
+    return place_group(attention, session, error);
+}
+
+static void close_state(void *state)
+{
+    struct locus_attention *attention = state;
+    if (!attention) return;
+    locus_cache_free(&attention->cache);
+    locus_aligned_free(attention->group_positions);
+    free(attention->cache_layer);
+    free(attention);
+}
+
+static void lay_out(void *state, const struct locus_session *session, struct locus_arena *arena)
+{
+    struct locus_attention *attention = state;
+    const struct locus_config *config = &session->model->config;
+    const size_t n = (size_t)session->setup.n_batch;
+    const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
+    const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
+    const size_t n_moved = moves(session) ? n : 0;
+    attention->q = locus_arena_floats(arena, n, q_width);
+    attention->k = locus_arena_floats(arena, n, kv_width);
+    attention->v = locus_arena_floats(arena, n, kv_width);
+    attention->q_moved = locus_arena_floats(arena, n_moved, q_width);
+    attention->moved_positions = locus_arena_ints(arena, n_moved, 1);
+    attention->k_group = locus_arena_floats(arena, groups(session) ? n : 0, kv_width);
+    attention->attended = locus_arena_floats(arena, n, q_width);
+}
+
+const struct locus_attention *locus_session_attention_state(const struct locus_session *session)
+{
+    for (int i = 0; i < session->mixers.n; i++)
+        if (session->mixers.used[i].mixer == &locus_mixer_attention)
+            return session->mixers.used[i].state;
+    return NULL;
+}
+
+/* ---- a chunk -------------------------------------------------------------------------------- */
+
+/* Shows the layer's scheme what its attention reads, in[n, n_embd]. */
+static void observe(const struct pass *pass, int layer, const float *in)
+{
+    struct locus_session *session = pass->session;
+    const struct locus_observe_op op = {
+        .layer = layer,
+        .x = in,
+        .first_position = session->setup.first_position + session->length,
+        .n = pass->n,
+        .token_states = locus_layer_states(session, layer, pass->first_slot)};
+    if (pass->thread == 0)
+        locus_position_observe(locus_positions_at(&session->positions, layer), &op);
+}
+
+static void clip(float *row, size_t n, float limit)
+{
+    for (size_t i = 0; i < n; i++) {
+        row[i] = row[i] > limit ? limit : row[i];
+        row[i] = row[i] < -limit ? -limit : row[i];
     }
-    return most;
 }
 
-/* ---- queries ------------------------------------------------------------------------------ */
-
-static int n_heads(const struct unit *unit)
+/* Norms of the parts that rows[n_values] are made of, where the layer has them. */
+static void norm_heads(const struct pass *pass, const struct locus_head_norm *norm, float *rows,
+                       int n_values)
 {
-    return unit->head_end - unit->head;
-}
-
-static int n_queries(const struct unit *unit)
-{
-    return (unit->row_end - unit->row) * n_heads(unit);
-}
-
-static const struct locus_span *query_span(const struct unit *unit, int query)
-{
-    return &unit->spans[query / n_heads(unit)];
-}
-
-static int query_head(const struct unit *unit, int query)
-{
-    return unit->head + query % n_heads(unit);
-}
-
-/* Queries [*query, *query_end) are those that read the keys of head kv. */
-static void queries_of(const struct unit *unit, int kv, int *query, int *query_end)
-{
-    const int group = group_size(unit->session);
-    const int first = kv * group - unit->head, end = first + group;
-    *query = first > 0 ? first : 0;
-    *query_end = end < n_heads(unit) ? end : n_heads(unit);
-    if (unit->row_end - unit->row > 1) *query = 0, *query_end = n_queries(unit);
-}
-
-/* Where a row's heads are in session->q, q_moved and attended. */
-static size_t row_offset(const struct unit *unit, int row)
-{
-    const struct locus_config *config = &unit->session->model->config;
-    return ((size_t)row * (size_t)config->n_head + (size_t)unit->head) * (size_t)config->head_dim;
-}
-
-static void gather_queries(const struct unit *unit)
-{
-    const struct locus_session *session = unit->session;
-    const float *rows = unit->spans[0].moved ? session->q_moved : session->q;
-    const size_t n = (size_t)n_heads(unit) * (size_t)session->model->config.head_dim;
-    for (int row = unit->row; row < unit->row_end; row++)
-        memcpy(unit->scratch.q + (size_t)(row - unit->row) * n, rows + row_offset(unit, row),
-               n * sizeof *rows);
-}
-
-/* Of the slots [start, stop) each query sees first[query] to end[query], counted from start; none
- * where end <= first. */
-static void clip_spans(const struct unit *unit, int start, int stop)
-{
-    const struct scratch *scratch = &unit->scratch;
-    for (int query = 0; query < n_queries(unit); query++) {
-        const struct locus_span *span = query_span(unit, query);
-        scratch->first[query] = span->first > start ? span->first - start : 0;
-        scratch->end[query] = (span->end < stop ? span->end : stop) - start;
-        if (scratch->end[query] <= scratch->first[query])
-            scratch->first[query] = scratch->end[query] = 0;
+    const struct locus_config *config = &pass->session->model->config;
+    const struct locus_norm_weights *weights = &norm->weights;
+    if (!weights->weight) return;
+    for (int i = 0; i < n_values / norm->width; i++) {
+        const struct locus_norm op = {config->norm, config->norm_epsilon,
+                                      weights->weight + (size_t)(i % norm->n * norm->width),
+                                      weights->bias};
+        float *part = rows + (size_t)i * (size_t)norm->width;
+        pass->session->kernels->norm(&op, part, part, norm->width);
     }
 }
 
-/* ---- scores ------------------------------------------------------------------------------- */
-
-/* The keys of slots [first, end) of a block from `start` on, cached as projected, become panels
- * rotated for this row's query. */
-static void rotate_block(const struct unit *unit, int start, int first, int end)
+/* Queries to their positions, unless attention does it block by block. */
+static void rotate_queries(const struct locus_session *session, int layer, float *q, int slot,
+                           const int *positions, int n)
 {
-    const struct locus_session *session = unit->session;
-    const struct scratch *scratch = &unit->scratch;
-    const struct locus_cache *cache = &session->cache;
-    float *keys = scratch->keys +
-                  (size_t)(first - start) * (size_t)cache->n_head_kv * (size_t)cache->head_dim;
-    locus_cache_get_key_rows(cache, unit->layer, first, end, keys);
-    for (int j = first; j < end; j++)
-        scratch->k_positions[j - first] = session->setup.first_position + j;
-    const struct locus_rotate_op op = {.layer = unit->layer,
-                                       .which = LOCUS_KEY,
-                                       .rows = keys,
-                                       .n = end - first,
-                                       .n_heads = cache->n_head_kv,
-                                       .positions = scratch->k_positions,
-                                       .origin = unit->spans[0].q_position,
-                                       .token_states =
-                                           locus_layer_states(session, unit->layer, first),
+    const struct locus_position *position = locus_positions_at(&session->positions, layer);
+    const struct locus_rotate_op op = {.layer = layer,
+                                       .which = LOCUS_QUERY,
+                                       .rows = q,
+                                       .n = n,
+                                       .n_heads = session->model->config.n_head,
+                                       .positions = positions,
+                                       .token_states = locus_layer_states(session, layer, slot),
                                        .n_axes = session->setup.n_axes,
-                                       .coordinates = locus_coordinates_at(session, first)};
-    locus_position_rotate(unit->position, &op);
-    locus_cache_pack_keys(cache, scratch->keys, end - start, scratch->panels);
+                                       .coordinates = locus_coordinates_at(session, slot)};
+    if (position->frame != LOCUS_FRAME_BLOCK) locus_position_rotate(position, &op);
 }
 
-/* The queries as they read the block from slot `start` on: [n_queries, head_dim]. */
-static const float *block_queries(const struct unit *unit, int start)
+/* Keys of the slots from `slot` on to their positions, unless attention does it query by query. */
+static void rotate_keys(const struct locus_session *session,
+                        const struct locus_attention *attention, int layer, float *k, int slot,
+                        const int *positions, int n, bool group)
 {
-    const struct locus_session *session = unit->session;
-    const struct scratch *scratch = &unit->scratch;
-    const int n_rows = unit->row_end - unit->row;
-    const int slot = session->length + unit->row;
-    if (unit->position->frame != LOCUS_FRAME_BLOCK) return scratch->q;
-    memcpy(scratch->rotated, scratch->q,
-           (size_t)(n_queries(unit) * session->cache.head_dim) * sizeof *scratch->q);
-    for (int i = 0; i < n_rows; i++)
-        scratch->q_positions[i] = unit->spans[i].q_position;
-    const struct locus_rotate_op op = {
-        .layer = unit->layer,
-        .which = LOCUS_QUERY,
-        .rows = scratch->rotated,
-        .n = n_rows,
-        .n_heads = n_heads(unit),
-        .first_head = unit->head,
-        .positions = scratch->q_positions,
-        .origin = locus_block_origin(session, start, unit->spans[0].group),
-        .token_states = locus_layer_states(session, unit->layer, slot),
-        .n_axes = session->setup.n_axes,
-        .coordinates = locus_coordinates_at(session, slot)};
-    locus_position_rotate(unit->position, &op);
-    return scratch->rotated;
+    const struct locus_position *position = locus_positions_at(&session->positions, layer);
+    const int n_heads = attention->cache.n_head_kv;
+    const size_t width = (size_t)n_heads * (size_t)attention->cache.head_dim;
+    struct locus_rotate_op op = {.layer = layer,
+                                 .which = LOCUS_KEY,
+                                 .n = n,
+                                 .n_heads = n_heads,
+                                 .n_axes = session->setup.n_axes};
+    if (position->frame == LOCUS_FRAME_QUERY) return;
+    for (int i = 0; i < n; i += op.n) {
+        op.rows = k + (size_t)i * width;
+        op.positions = positions + i;
+        op.token_states = locus_layer_states(session, layer, slot + i);
+        op.coordinates = locus_coordinates_at(session, slot + i);
+        if (position->frame == LOCUS_FRAME_BLOCK) {
+            const int left = LOCUS_KV_BLOCK - (slot + i) % LOCUS_KV_BLOCK;
+            op.n = left < n - i ? left : n - i;
+            op.origin = locus_block_origin(session, attention, slot + i, group);
+        }
+        locus_position_rotate(position, &op);
+    }
 }
 
-/* Scaled scores against the slots [start, end) of one block; `at` is its place in the segment.
- * Slots that no query sees yet may lie among them. */
-static void score_block(const struct unit *unit, int start, int end, int at)
+/* The second rotation, from q and k as projected: queries to where their moved spans have them, and
+ * keys into the group store. */
+static void move_rows(const struct pass *pass, struct locus_attention *attention, int layer,
+                      int first, int n)
 {
-    const struct locus_session *session = unit->session;
+    const struct locus_session *session = pass->session;
     const struct locus_config *config = &session->model->config;
-    const struct scratch *scratch = &unit->scratch;
-    const int group = group_size(session);
-    const bool by_query = unit->position->frame == LOCUS_FRAME_QUERY;
-    const float *q = block_queries(unit, start);
-    for (int kv = unit->head / group; kv <= (unit->head_end - 1) / group; kv++) {
-        int query, query_end;
-        queries_of(unit, kv, &query, &query_end);
-        struct locus_scores op = {
-            .format = by_query ? LOCUS_FORMAT_F32 : session->cache.format,
-            .out = scratch->scores + (size_t)query * (size_t)scratch->segment + at,
-            .stride = (size_t)scratch->segment,
-            .q = q + (size_t)query * (size_t)config->head_dim,
-            .n_rows = query_end - query,
-            .head_dim = config->head_dim,
-            .n_panels = (end - 1 - start) / LOCUS_KEY_PANEL + 1,
-            .scale = config->attention_scale,
-        };
+    const struct locus_policy *policy = &session->setup.policy;
+    const int slot = pass->first_slot + first;
+    const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
+    const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
+    float *q = attention->q_moved + (size_t)first * q_width;
+    int *positions = attention->moved_positions + first;
+    for (int i = 0; i < n; i++) {
+        struct locus_span spans[LOCUS_MAX_SPANS];
+        policy->kind->split(policy, slot + i, spans);
+        positions[i] = spans[0].q_position; /* a moved span comes first */
+    }
+    memcpy(q, attention->q + (size_t)first * q_width, (size_t)n * q_width * sizeof *q);
+    rotate_queries(session, layer, q, slot, positions, n);
+    if (!attention->k_group) return;
+    float *k = attention->k_group + (size_t)first * kv_width;
+    memcpy(k, attention->k + (size_t)first * kv_width, (size_t)n * kv_width * sizeof *k);
+    rotate_keys(session, attention, layer, k, slot, attention->group_positions + slot, n, true);
+    for (int i = 0; i < n; i++)
+        locus_cache_put_keys(&attention->cache, LOCUS_GROUP_KEYS, attention->cache_layer[layer],
+                             slot + i, k + (size_t)i * kv_width);
+}
+
+/* Rows of q, k and v to their positions, and into the cache. */
+static void rotate_and_cache(const struct pass *pass, struct locus_attention *attention, int layer)
+{
+    const struct locus_session *session = pass->session;
+    const struct locus_attention_weights *weights = session->model->layers[layer].mixer;
+    const struct locus_config *config = &session->model->config;
+    const int q_width = config->n_head * config->head_dim;
+    const int kv_width = config->n_head_kv * config->head_dim;
+    const int first = share_first(pass, pass->n), n = share_end(pass, pass->n) - first;
+    float *q = attention->q + (size_t)first * (size_t)q_width;
+    float *k = attention->k + (size_t)first * (size_t)kv_width;
+    float *v = attention->v + (size_t)first * (size_t)kv_width;
+    if (n == 0) return;
+    if (config->clip_qkv > 0) {
+        clip(q, (size_t)n * (size_t)q_width, config->clip_qkv);
+        clip(k, (size_t)n * (size_t)kv_width, config->clip_qkv);
+        clip(v, (size_t)n * (size_t)kv_width, config->clip_qkv);
+    }
+    norm_heads(pass, &weights->q_norm, q, n * q_width);
+    norm_heads(pass, &weights->k_norm, k, n * kv_width);
+    if (attention->q_moved) move_rows(pass, attention, layer, first, n);
+    const int *positions = session->scratch.row_positions + first;
+    const int slot = pass->first_slot + first, cache_layer = attention->cache_layer[layer];
+    const bool by_query =
+        locus_positions_at(&session->positions, layer)->frame == LOCUS_FRAME_QUERY;
+    rotate_queries(session, layer, q, slot, positions, n);
+    rotate_keys(session, attention, layer, k, slot, positions, n, false);
+    for (int i = 0; i < n; i++) {
+        const size_t at = (size_t)i * (size_t)kv_width;
         if (by_query)
-            op.keys = scratch->panels + (size_t)kv * LOCUS_KV_BLOCK * (size_t)config->head_dim;
+            locus_cache_put_key_rows(&attention->cache, cache_layer, slot + i, k + at);
         else
-            op.keys = locus_cache_keys(&session->cache,
-                                       unit->spans[0].group ? LOCUS_GROUP_KEYS : LOCUS_KEYS,
-                                       unit->layer, kv, start);
-        session->kernels->scores(&op);
-        for (int i = 0; i < op.n_rows && config->score_cap > 0; i++)
-            session->kernels->scale_and_cap(op.out + (size_t)i * op.stride,
-                                            op.n_panels * LOCUS_KEY_PANEL, 1, config->score_cap);
+            locus_cache_put_keys(&attention->cache, LOCUS_KEYS, cache_layer, slot + i, k + at);
+        locus_cache_put_values(&attention->cache, cache_layer, slot + i, v + at);
     }
 }
 
-/* Adds the bias to each query's scores of the segment from `start` on. */
-static void add_biases(const struct unit *unit, int start)
+static void run(const struct pass *pass, void *state, int layer, const float *in)
 {
-    const struct locus_session *session = unit->session;
-    const struct scratch *scratch = &unit->scratch;
-    const struct locus_probe *probe = &session->probe;
-    if (!locus_position_has_bias(unit->position) && !probe->weights) return;
-    for (int query = 0; query < n_queries(unit); query++) {
-        const struct locus_span *span = query_span(unit, query);
-        const int head = query_head(unit, query);
-        const int slot = session->length + unit->row + query / n_heads(unit);
-        const int first = start + scratch->first[query];
-        const int n = scratch->end[query] - scratch->first[query];
-        float *scores =
-            scratch->scores + (size_t)query * (size_t)scratch->segment + scratch->first[query];
-        if (n == 0) continue;
-        const struct locus_bias_op op = {
-            .layer = unit->layer,
-            .head = head,
-            .q = scratch->q + (size_t)query * (size_t)session->cache.head_dim,
-            .q_position = span->q_position,
-            .n_k = n,
-            .k_first = session->setup.first_position + first,
-            .k_positions = span->group ? session->group_positions + first : NULL,
-            .scores = scores,
-            .scratch = scratch->bias,
-            .q_token_state = locus_layer_states(session, unit->layer, slot),
-            .k_token_states = locus_layer_states(session, unit->layer, first),
-            .n_axes = session->setup.n_axes,
-            .q_coordinates = locus_coordinates_at(session, slot),
-            .k_coordinates = locus_coordinates_at(session, first),
-        };
-        locus_position_bias(unit->position, &op);
-        if (probe->weights && probe->layer == unit->layer && probe->head == head) {
-            memcpy(probe->weights + (size_t)slot * (size_t)probe->n + first, scores,
-                   (size_t)n * sizeof *scores);
-        }
-    }
+    struct locus_attention *attention = state;
+    const struct locus_model *model = pass->session->model;
+    const struct locus_config *config = &model->config;
+    const struct locus_attention_weights *weights = model->layers[layer].mixer;
+    const int n = pass->n, last = pass->first_slot + n - 1;
+    struct locus_activations input =
+        prepare(pass, in, n, config->n_embd,
+                form(pass, &weights->q) | form(pass, &weights->k) | form(pass, &weights->v));
+    project(pass, &weights->q, input, attention->q, n, false);
+    project(pass, &weights->k, input, attention->k, n, false);
+    project(pass, &weights->v, input, attention->v, n, false);
+    if (pass->thread == 0)
+        attention->first_held =
+            max_int(attention->first_held, locus_cache_first_held(&attention->cache, last));
+    observe(pass, layer, in);
+    await_all(pass);
+    rotate_and_cache(pass, attention, layer);
+    await_all(pass);
+    locus_attend(pass, attention, layer);
+    await_all(pass);
+    input = prepare(pass, attention->attended, n, config->n_head * config->head_dim,
+                    form(pass, &weights->output));
+    add_output(pass, &weights->output, input, &model->layers[layer].attn_post_norm);
 }
 
-/* ---- the softmax -------------------------------------------------------------------------- */
+/* ---- after a chunk -------------------------------------------------------------------------- */
 
-/* Takes one block of slots, in `at` of the segment, into the softmax of every query. */
-static void mix_block(const struct unit *unit, int start, int at)
+static enum locus_status check(const void *state, const struct locus_session *session,
+                               locus_error *error)
 {
-    const struct locus_session *session = unit->session;
-    const struct scratch *scratch = &unit->scratch;
-    const struct locus_cache *cache = &session->cache;
-    const int group = group_size(session);
-    for (int kv = unit->head / group; kv <= (unit->head_end - 1) / group; kv++) {
-        int query, query_end;
-        queries_of(unit, kv, &query, &query_end);
-        const struct locus_mixing op = {
-            .format = cache->format,
-            .softmax = scratch->softmax + query,
-            .mix = scratch->mix + (size_t)query * (size_t)cache->head_dim,
-            .scores = scratch->scores + (size_t)query * (size_t)scratch->segment + at,
-            .stride = (size_t)scratch->segment,
-            .first = scratch->first + query,
-            .end = scratch->end + query,
-            .values = locus_cache_values(cache, unit->layer, kv, start),
-            .n_rows = query_end - query,
-            .head_dim = cache->head_dim,
-        };
-        session->kernels->mix(&op);
-    }
+    const struct locus_attention *attention = state;
+    int cache_layer, slot, layer = 0;
+    if (!locus_cache_overflow(&attention->cache, &cache_layer, &slot)) return LOCUS_OK;
+    while (attention->cache_layer[layer] != cache_layer)
+        layer++;
+    return locus_fail(error, LOCUS_ERROR_NUMERIC,
+                      "position %d, layer %d: a key or value is past 65504, the most that "
+                      "cache type f16 holds; expected cache type f32 or q8_0 (--cache-type)",
+                      session->setup.first_position + slot, layer);
 }
 
-/* Takes slots [first, end) of the segment from `start` on into the softmax of every query. */
-static void take_segment(const struct unit *unit, int start, int first, int end)
+/* The next row needs keys that are still held. */
+static enum locus_status resume(const void *state, const struct locus_session *session, int n_keep,
+                                int *n, locus_error *error)
 {
-    for (int block = start; block < end; block += LOCUS_KV_BLOCK) {
-        const int block_end = end < block + LOCUS_KV_BLOCK ? end : block + LOCUS_KV_BLOCK;
-        if (unit->position->frame == LOCUS_FRAME_QUERY)
-            rotate_block(unit, block, first > block ? first : block, block_end);
-        score_block(unit, block, block_end, block - start);
-    }
-    clip_spans(unit, start, end);
-    add_biases(unit, start);
-    for (int block = start; block < end; block += LOCUS_KV_BLOCK) {
-        const int block_end = end < block + LOCUS_KV_BLOCK ? end : block + LOCUS_KV_BLOCK;
-        if (unit->scratch.segment > LOCUS_KV_BLOCK) clip_spans(unit, block, block_end);
-        mix_block(unit, block, block - start);
-    }
-}
-
-/* Takes a span of each row, all of one kind. */
-static void take_span(struct unit *unit, const struct locus_span *spans)
-{
-    unit->spans = spans;
-    int first = spans[0].first, end = spans[0].end;
-    for (int i = 1; i < unit->row_end - unit->row; i++) {
-        first = spans[i].first < first ? spans[i].first : first;
-        end = spans[i].end > end ? spans[i].end : end;
-    }
-    gather_queries(unit);
-    const int segment = unit->scratch.segment;
-    for (int start = first / LOCUS_KV_BLOCK * LOCUS_KV_BLOCK; start < end; start += segment)
-        take_segment(unit, start, first > start ? first : start,
-                     end < start + segment ? end : start + segment);
-}
-
-/* ---- rows --------------------------------------------------------------------------------- */
-
-/* What the row in `slot` sees in a layer: the policy's spans, or the local layer's part of them. */
-static int row_spans(const struct locus_session *session, int layer, int slot,
-                     struct locus_span spans[LOCUS_MAX_SPANS])
-{
-    const int window = session->model->config.layers[layer].window;
-    const int n_spans = session->setup.policy.kind->split(&session->setup.policy, slot, spans);
-    const int first = window > 0 && slot >= window ? slot - window + 1 : 0;
-    int n = 0;
+    const struct locus_attention *attention = state;
+    const struct locus_policy *policy = &session->setup.policy;
+    const int pinned = attention->cache.n_pinned * LOCUS_KV_BLOCK;
+    const int first_position = session->setup.first_position;
+    struct locus_span spans[LOCUS_MAX_SPANS];
+    const int n_spans = policy->kind->split(policy, n_keep, spans);
+    *n = n_keep;
     for (int s = 0; s < n_spans; s++) {
-        if (spans[s].first < first) spans[s].first = first;
-        if (spans[s].first < spans[s].end) spans[n++] = spans[s];
+        const int end = spans[s].end < n_keep ? spans[s].end : n_keep;
+        const int first = max_int(spans[s].first, pinned);
+        if (first < end && first < attention->first_held)
+            return locus_fail(error, LOCUS_ERROR_POSITION,
+                              "rewind to %d tokens: the next one sees position %d, but attention "
+                              "%s holds none between its sinks and position %d",
+                              n_keep, first_position + first, session->setup.attention,
+                              first_position + attention->first_held);
     }
-    return n;
+    return LOCUS_OK;
 }
 
-/* Rows from unit->row on that see as many spans of the same kinds, `limit` at most: their spans,
- * spans[s][row], and how many; unit->row_end is set. */
-static int rows_alike(struct unit *unit, int limit,
-                      struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS])
+static void rewind_to(void *state, int n)
 {
-    const struct locus_session *session = unit->session;
-    int n_spans = 0;
-    for (unit->row_end = unit->row; unit->row_end < limit; unit->row_end++) {
-        const int i = unit->row_end - unit->row;
-        struct locus_span own[LOCUS_MAX_SPANS];
-        int n = row_spans(session, unit->layer, session->length + unit->row_end, own);
-        if (i == 0) n_spans = n;
-        for (int s = 0; s < n && i > 0 && n == n_spans; s++)
-            if (own[s].moved != spans[s][0].moved || own[s].group != spans[s][0].group) n = -1;
-        if (n != n_spans) break;
-        for (int s = 0; s < n; s++)
-            spans[s][i] = own[s];
-    }
-    return n_spans;
+    struct locus_attention *attention = state;
+    const int pinned = attention->cache.n_pinned * LOCUS_KV_BLOCK;
+    if (n <= pinned) attention->first_held = pinned;
+    locus_cache_forget_overflow(&attention->cache);
 }
 
-static void attend_rows(struct unit *unit, int n_spans,
-                        struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS])
-{
-    struct locus_session *session = unit->session;
-    const struct scratch *scratch = &unit->scratch;
-    const size_t n = (size_t)n_queries(unit);
-    const size_t head_dim = (size_t)session->model->config.head_dim;
-    /* NOLINTBEGIN(clang-analyzer-core.*): lay_out gives no addresses only when it counts sizes */
-    const float *sinks = session->model->layers[unit->layer].sinks;
-    for (size_t i = 0; i < n; i++) {
-        scratch->softmax[i] = (struct locus_softmax){.max = -INFINITY};
-        if (sinks) /* as if a key had been seen whose value is 0 */
-            scratch->softmax[i] =
-                (struct locus_softmax){.max = sinks[query_head(unit, (int)i)], .sums = {1}};
-    }
-    memset(scratch->mix, 0, n * head_dim * sizeof *scratch->mix);
-    /* NOLINTEND(clang-analyzer-core.*) */
-    for (int s = 0; s < n_spans; s++)
-        take_span(unit, spans[s]);
-    for (size_t i = 0; i < n; i++) {
-        const int row = unit->row + (int)i / n_heads(unit);
-        float *out =
-            session->attended + row_offset(unit, row) + i % (size_t)n_heads(unit) * head_dim;
-        session->kernels->finish(&scratch->softmax[i], out, scratch->mix + i * head_dim,
-                                 session->model->config.head_dim);
-    }
-}
-
-/* How units are cut: rows and heads of each. */
-static void cut_units(const struct unit *unit, int n, int n_threads, int *rows, int *heads)
-{
-    const struct locus_session *session = unit->session;
-    const int n_head = session->model->config.n_head, most = unit->scratch.n_queries;
-    const bool by_query = unit->position->frame == LOCUS_FRAME_QUERY;
-    *rows = 1;
-    *heads = by_query ? n_head : group_size(session);
-    if (*heads > most) *heads = most;
-    /* A few rows are shared out by heads, at the price of unit keys twice. */
-    while (*heads > 1 && n * ((n_head - 1) / *heads + 1) < n_threads)
-        *heads = (*heads + 1) / 2;
-    if (by_query) return;
-    *rows = most / *heads;
-    const int fair = n * (n_head / *heads) / (4 * n_threads); /* four units a thread, or more */
-    if (*rows > fair) *rows = fair > 0 ? fair : 1;
-}
-
-void locus_attend(struct locus_session *session, int layer, int n, int thread, int n_threads)
-{
-    float *base = session->threads + (size_t)thread * session->thread_floats;
-    size_t used = 0;
-    struct unit unit = {.session = session,
-                        .position = locus_positions_at(&session->positions, layer),
-                        .layer = layer};
-    unit.scratch = lay_out(session, unit.position, base, &used);
-    struct locus_span spans[LOCUS_MAX_SPANS][UNIT_ROWS];
-    const int n_head = session->model->config.n_head;
-    int rows, heads;
-    cut_units(&unit, n, n_threads, &rows, &heads);
-    const int n_row_units = (n - 1) / rows + 1, n_head_units = (n_head - 1) / heads + 1;
-    /* Later rows see more keys: deal them out in turn. */
-    for (int i = thread; i < n_row_units * n_head_units; i += n_threads) {
-        const int row = i % n_row_units * rows, row_end = row + rows < n ? row + rows : n;
-        unit.head = i / n_row_units * heads;
-        unit.head_end = unit.head + heads < n_head ? unit.head + heads : n_head;
-        for (unit.row = row; unit.row < row_end; unit.row = unit.row_end) {
-            const int n_spans = rows_alike(&unit, row_end, spans);
-            attend_rows(&unit, n_spans, spans);
-        }
-    }
-}
+const struct locus_mixer locus_mixer_attention = {
+    .tensors = &locus_attention_part,
+    .open = open_state,
+    .close = close_state,
+    .lay_out = lay_out,
+    .thread_floats = locus_attend_floats,
+    .run = run,
+    .check = check,
+    .resume = resume,
+    .rewind = rewind_to,
+};

@@ -134,18 +134,18 @@ static void note_overflow(struct locus_cache *cache, int layer, int slot)
         continue;
 }
 
-bool locus_cache_overflow(struct locus_cache *cache, int *layer, int *slot)
+bool locus_cache_overflow(const struct locus_cache *cache, int *layer, int *slot)
 {
-    const int64_t place = atomic_exchange(&cache->overflow, 0);
+    const int64_t place = atomic_load(&cache->overflow);
     if (place == 0) return false;
     *slot = (int)((place - 1) / cache->n_layer);
     *layer = (int)((place - 1) % cache->n_layer);
     return true;
 }
 
-bool locus_cache_overflows(const struct locus_cache *cache)
+void locus_cache_forget_overflow(struct locus_cache *cache)
 {
-    return atomic_load(&cache->overflow) != 0;
+    atomic_store(&cache->overflow, 0);
 }
 
 enum { PART = 64 }; /* dimensions of a key that are converted at a time */

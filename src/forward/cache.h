@@ -51,11 +51,9 @@ void locus_cache_put_key_rows(struct locus_cache *cache, int layer, int slot, co
 void locus_cache_put_values(struct locus_cache *cache, int layer, int slot, const float *values);
 
 /* Where a finite key or value first became an infinite half: true, with the lowest slot that has
- * one and the lowest layer there, of what was stored since the last call. Threads may store while
- * it is not called. */
-bool locus_cache_overflow(struct locus_cache *cache, int *layer, int *slot);
-/* The same, and nothing forgotten. */
-bool locus_cache_overflows(const struct locus_cache *cache);
+ * one and the lowest layer there, of what was stored since it was last forgotten. */
+bool locus_cache_overflow(const struct locus_cache *cache, int *layer, int *slot);
+void locus_cache_forget_overflow(struct locus_cache *cache);
 
 /* Keys stored as rows, those of slots [first, end) of one block of a layer, as the cache's type has
  * them: out[end - first, n_head_kv, head_dim]. */

@@ -9,7 +9,8 @@ static long long next_place(const struct locus_session *session)
     const size_t n = (size_t)session->length * (size_t)session->setup.n_axes;
     int largest = session->setup.first_position - 1;
     for (size_t i = 0; i < n; i++)
-        largest = session->coordinates[i] > largest ? session->coordinates[i] : largest;
+        largest =
+            session->states.coordinates[i] > largest ? session->states.coordinates[i] : largest;
     return (long long)largest + 1;
 }
 
@@ -64,7 +65,7 @@ void locus_coordinates_put(struct locus_session *session, const int *coordinates
     const size_t n_axes = (size_t)session->setup.n_axes;
     if (n_axes == 0) return;
     const int next = (int)next_place(session);
-    int *at = session->coordinates + (size_t)session->length * n_axes;
+    int *at = session->states.coordinates + (size_t)session->length * n_axes;
     for (size_t i = 0; i < (size_t)n * n_axes; i++)
         at[i] = coordinates ? coordinates[i] : next + (int)(i / n_axes);
 }

@@ -33,11 +33,6 @@ enum locus_status locus_session_describe(struct locus_description *description,
                                          locus_error *error);
 void locus_description_free(struct locus_description *description);
 
-/* locus_session_create for texts of a known length. */
-locus_session *locus_session_create_for(const locus_model *model,
-                                        const locus_session_params *params, int text_length,
-                                        locus_error *error);
-
 /* What schemes may know in a session of that description that holds n_positions. */
 struct locus_position_env locus_description_env(const struct locus_description *description,
                                                 const struct locus_model *model, int n_positions);

@@ -6,14 +6,20 @@
 #include "base/threads.h"
 #include "forward/session.h"
 
-/* One chunk in the making. */
 struct pass {
     struct locus_session *session;
-    const int32_t *tokens;
-    int n;
+    const int32_t *tokens; /* [n]: those of the chunk, */
+    int n, first_slot;     /* for the slots from first_slot on */
     const struct locus_outputs *outputs;
     int thread, n_threads;
 };
+
+/* This thread's, of mixers: [states.thread_floats]. */
+static inline float *pass_thread_scratch(const struct pass *pass)
+{
+    const struct locus_token_states *states = &pass->session->states;
+    return states->threads + (size_t)pass->thread * states->thread_floats;
+}
 
 static inline int share_first(const struct pass *pass, int count)
 {
@@ -59,18 +65,20 @@ static inline int form(const struct pass *pass, const struct locus_linear *linea
 
 static inline struct locus_activations input_of(const struct pass *pass, const float *x)
 {
-    return (struct locus_activations){x, pass->session->blocks, pass->session->bf16};
+    return (struct locus_activations){x, pass->session->scratch.blocks,
+                                      pass->session->scratch.bf16};
 }
 
 /* Row i of a product's input in all of `forms`. */
 static inline void convert(const struct pass *pass, const float *row, int i, int n_cols, int forms)
 {
-    struct locus_session *session = pass->session;
+    const struct locus_scratch *scratch = &pass->session->scratch;
+    const struct locus_kernels *kernels = pass->session->kernels;
     if (forms & AS_BLOCKS)
-        session->kernels->quantize(
-            session->blocks + (size_t)i * (size_t)(n_cols / LOCUS_QUANT_BLOCK), row, n_cols);
+        kernels->quantize(scratch->blocks + (size_t)i * (size_t)(n_cols / LOCUS_QUANT_BLOCK), row,
+                          n_cols);
     if (forms & AS_BF16)
-        session->kernels->to_bf16(session->bf16 + (size_t)i * locus_bf16_cols(n_cols), row, n_cols);
+        kernels->to_bf16(scratch->bf16 + (size_t)i * locus_bf16_cols(n_cols), row, n_cols);
 }
 
 /* Rows x[n, cols], complete on every thread, as the input of matrix products, in all of `forms`. */
@@ -97,15 +105,16 @@ static inline void project(const struct pass *pass, const struct locus_linear *l
  * complete on every thread. */
 static inline void add_branch(const struct pass *pass, const struct locus_norm_weights *post_norm)
 {
-    struct locus_session *session = pass->session;
-    const float scale = session->model->config.residual_scale;
-    const size_t n_embd = (size_t)session->model->config.n_embd;
+    const struct locus_scratch *scratch = &pass->session->scratch;
+    const struct locus_config *config = &pass->session->model->config;
+    const float scale = config->residual_scale;
+    const size_t n_embd = (size_t)config->n_embd;
     const int n = pass->n;
-    if (post_norm->weight) norm_rows(pass, post_norm, session->branch, session->branch, n);
+    if (post_norm->weight) norm_rows(pass, post_norm, scratch->branch, scratch->branch, n);
     const size_t first = (size_t)share_first(pass, n) * n_embd;
     const size_t end = (size_t)share_end(pass, n) * n_embd;
     for (size_t i = first; i < end; i++)
-        session->x[i] += scale * session->branch[i];
+        scratch->x[i] += scale * scratch->branch[i];
     await_all(pass);
 }
 
@@ -114,9 +123,9 @@ static inline void add_output(const struct pass *pass, const struct locus_linear
                               struct locus_activations in,
                               const struct locus_norm_weights *post_norm)
 {
-    struct locus_session *session = pass->session;
-    const bool beside = post_norm->weight || session->model->config.residual_scale != 1;
-    project(pass, linear, in, beside ? session->branch : session->x, pass->n, !beside);
+    const struct locus_scratch *scratch = &pass->session->scratch;
+    const bool beside = post_norm->weight || pass->session->model->config.residual_scale != 1;
+    project(pass, linear, in, beside ? scratch->branch : scratch->x, pass->n, !beside);
     await_all(pass);
     if (beside) add_branch(pass, post_norm);
 }

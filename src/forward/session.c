@@ -1,50 +1,60 @@
 /* Sessions: made, fed, rewound. See session.h and locus.h. */
 #include "forward/session.h"
 
-#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buffer.h"
-#include "base/math.h"
-#include "model/finite.h"
-
-static int max_int(int a, int b)
-{
-    return a > b ? a : b;
-}
 
 /* ---- create and free ---------------------------------------------------------------------- */
 
-static enum locus_status set_position(struct locus_session *session, locus_error *error)
+/* What each layer is made of. */
+static enum locus_status find_parts(struct locus_session *session, const struct locus_mixer *own,
+                                    locus_error *error)
 {
-    struct locus_positions *positions = &session->positions;
+    const struct locus_config *config = &session->model->config;
+    const size_t n_layer = (size_t)config->n_layer;
+    session->layers = calloc(n_layer, sizeof *session->layers);
+    if (!session->layers) return locus_fail_memory(error, n_layer * sizeof *session->layers);
+    for (size_t i = 0; i < n_layer; i++) {
+        const struct locus_layer_config *layer = &config->layers[i];
+        session->layers[i].mixer = locus_mixer_find(layer->mixer, own);
+        session->layers[i].mlp = locus_mlp_find(layer->mlp);
+        if (!session->layers[i].mixer || !session->layers[i].mlp)
+            return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                              "layer %zu is of %s and %s, expected kinds that can be run", i,
+                              layer->mixer->name, layer->mlp->name);
+    }
+    return LOCUS_OK;
+}
+
+static enum locus_status init_positions(struct locus_session *session, locus_error *error)
+{
     const struct locus_position_env env =
         locus_description_env(&session->setup, session->model, session->setup.capacity);
-    enum locus_status status = locus_positions_init(positions, &session->setup.specs, &env, error);
-    if (status) return status;
-    session->embed_floats = positions->schemes[0].embed_floats;
-    for (int i = 0; i < positions->n; i++)
-        session->layer_floats = max_int(session->layer_floats, positions->schemes[i].layer_floats);
-    return LOCUS_OK;
+    return locus_positions_init(&session->positions, &session->setup.specs, &env, error);
 }
 
 /* What can't be had is refused before schemes make tables as long as the session. */
 static enum locus_status open_session(struct locus_session *session,
-                                      const struct locus_session_params *params, int text_length,
-                                      locus_error *error)
+                                      const struct locus_session_params *params,
+                                      const struct locus_session_extras *extras, locus_error *error)
 {
     enum locus_status status =
-        locus_session_describe(&session->setup, session->model, params, text_length, error);
+        locus_session_describe(&session->setup, session->model, params, extras->text_length, error);
     if (status) return status;
     session->kernels = &session->setup.kernels;
-    if ((status = locus_room_make(session, error)) || (status = set_position(session, error)))
+    if ((status = find_parts(session, extras->mixer, error)) ||
+        (status = locus_mixers_open(&session->mixers, session, error)) ||
+        (status = locus_scratch_make(session, error)) || (status = init_positions(session, error)))
         return status;
-    return locus_room_make_states(session, error);
+    return locus_token_states_make(session, error);
 }
 
-locus_session *locus_session_create_for(const locus_model *model,
-                                        const locus_session_params *params, int text_length,
-                                        locus_error *error)
+locus_session *locus_session_create_with(const locus_model *model,
+                                         const locus_session_params *params,
+                                         const struct locus_session_extras *extras,
+                                         locus_error *error)
 {
     static const locus_session_params defaults = {0};
     if (!model) return NULL;
@@ -54,7 +64,7 @@ locus_session *locus_session_create_for(const locus_model *model,
         return NULL;
     }
     session->model = model;
-    if (open_session(session, params ? params : &defaults, text_length, error)) {
+    if (open_session(session, params ? params : &defaults, extras, error)) {
         locus_session_free(session);
         return NULL;
     }
@@ -64,26 +74,30 @@ locus_session *locus_session_create_for(const locus_model *model,
 locus_session *locus_session_create(const locus_model *model, const locus_session_params *params,
                                     locus_error *error)
 {
-    return locus_session_create_for(model, params, 0, error);
+    return locus_session_create_with(model, params, &(struct locus_session_extras){0}, error);
 }
 
 void locus_session_free(locus_session *session)
 {
     if (!session) return;
+    locus_mixers_close(&session->mixers);
     locus_positions_close(&session->positions);
-    locus_room_free(session);
+    locus_aligned_free(session->scratch.block);
+    locus_aligned_free(session->states.block);
     locus_aligned_free(session->score_logits);
     locus_description_free(&session->setup);
+    free(session->layers);
     free(session);
 }
 
-/* ---- use ---------------------------------------------------------------------------------- */
+/* ---- tokens ------------------------------------------------------------------------------- */
 
-static enum locus_status check_eval(const struct locus_session *session, const int32_t *tokens,
-                                    int n, const float *logits, int n_rows, locus_error *error)
+enum locus_status locus_request_check(const struct locus_session *session,
+                                      const struct locus_request *request, locus_error *error)
 {
     const int n_vocab = session->model->config.n_vocab;
-    if (n < 1 || !tokens || n_rows < 0 || n_rows > n || (n_rows && !logits))
+    const int n = request->n, n_rows = request->n_rows;
+    if (n < 1 || !request->tokens || n_rows < 0 || n_rows > n || (n_rows && !request->logits))
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "eval of %d tokens with %d rows of logits, expected 1 or more tokens and "
                           "0 to as many rows",
@@ -93,36 +107,86 @@ static enum locus_status check_eval(const struct locus_session *session, const i
                           "%d tokens held and %d more, but the context holds %d", session->length,
                           n, session->setup.capacity);
     for (int i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= n_vocab)
+        if (request->tokens[i] < 0 || request->tokens[i] >= n_vocab)
             return locus_fail(error, LOCUS_ERROR_ARGUMENT, "token %d is %d, expected 0 to %d", i,
-                              (int)tokens[i], n_vocab - 1);
-    return LOCUS_OK;
+                              (int)request->tokens[i], n_vocab - 1);
+    for (int i = 0; request->targets && i < n; i++)
+        if (request->targets[i] >= n_vocab)
+            return locus_fail(error, LOCUS_ERROR_ARGUMENT, "target %d is %d, expected below %d", i,
+                              (int)request->targets[i], n_vocab);
+    return locus_coordinates_check(session, request->coordinates, n, error);
 }
 
-/* One chunk; whoever calls it has checked that there is room. Keys or values that the cache can't
- * hold are refused, and the session goes back to n_before tokens; to those before the chunk where
- * the keys of so few are no longer held. */
-static enum locus_status forward(struct locus_session *session, const int32_t *tokens, int n,
-                                 const int *coordinates, const struct locus_outputs *outputs,
-                                 int n_before, locus_error *error)
+/* What the request asks of its tokens [first, first + n). */
+static struct locus_outputs outputs_of(struct locus_session *session,
+                                       const struct locus_request *request, int first, int n)
 {
-    int layer, slot;
-    /* The caller's coordinates may be any. */
-    const int n_positions = session->setup.first_position + session->length + n;
-    locus_positions_fill(&session->positions,
-                         session->setup.n_axes ? session->positions.n_positions : n_positions);
-    locus_coordinates_put(session, coordinates, n);
-    locus_forward(session, tokens, n, outputs);
-    int first_held = locus_cache_first_held(&session->cache, session->length + n - 1);
-    session->first_held = max_int(session->first_held, first_held);
-    if (locus_cache_overflow(&session->cache, &layer, &slot)) {
-        locus_session_rewind(session, n_before, NULL);
-        return locus_fail(error, LOCUS_ERROR_NUMERIC,
-                          "position %d, layer %d: a key or value is past 65504, the most that "
-                          "cache type f16 holds; expected cache type f32 or q8_0 (--cache-type)",
-                          session->setup.first_position + slot, layer);
+    struct locus_outputs outputs = {.map = request->map};
+    const int after = request->n - first - n; /* tokens of later chunks */
+    const int rows_from = request->n - request->n_rows;
+    if (request->targets) {
+        outputs.targets = request->targets + first;
+        outputs.nll = request->nll + first;
+        for (int i = 0; i < n; i++) {
+            outputs.nll[i] = 0;
+            if (outputs.targets[i] >= 0) session->scratch.scored[outputs.n_scored++] = i;
+        }
+        return outputs;
     }
-    session->length += n;
+    outputs.last = after == 0;
+    if (first + n <= rows_from) return outputs;
+    const int skipped = first > rows_from ? first - rows_from : 0; /* rows of earlier chunks */
+    outputs.logits = request->logits + (size_t)skipped * (size_t)session->model->config.n_vocab;
+    outputs.n_rows = first + n - rows_from - skipped;
+    return outputs;
+}
+
+/* One chunk, for which there is room. What the mixers can't hold is refused. */
+static enum locus_status run_chunk(struct locus_session *session, const struct locus_chunk *chunk,
+                                   const struct locus_outputs *outputs, locus_error *error)
+{
+    /* The caller's coordinates may be any. */
+    const int n_positions = session->setup.n_axes
+                                ? session->positions.n_positions
+                                : session->setup.first_position + chunk->first_slot + chunk->n;
+    locus_positions_fill(&session->positions, n_positions);
+    locus_forward(session, chunk, outputs);
+    enum locus_status status = locus_mixers_check(&session->mixers, session, error);
+    if (!status) session->length = chunk->first_slot + chunk->n;
+    return status;
+}
+
+static struct locus_chunk chunk_of(const struct locus_session *session, const int32_t *tokens,
+                                   int n)
+{
+    const int n_batch = session->setup.n_batch;
+    return (struct locus_chunk){tokens, n < n_batch ? n : n_batch, session->length};
+}
+
+/* After a refusal the session goes back to what it held before; to what it held before the chunk
+ * where the keys of so few are no longer there. */
+enum locus_status locus_session_run(struct locus_session *session,
+                                    const struct locus_request *request, locus_error *error)
+{
+    const int n_before = session->length;
+    const int *coordinates = request->coordinates;
+    for (int done = 0; done < request->n;) {
+        const struct locus_chunk chunk =
+            chunk_of(session, request->tokens + done, request->n - done);
+        const struct locus_outputs outputs = outputs_of(session, request, done, chunk.n);
+        locus_coordinates_put(session, coordinates, chunk.n);
+        if (session->states.tokens)
+            memcpy(session->states.tokens + session->length, chunk.tokens,
+                   (size_t)chunk.n * sizeof *chunk.tokens);
+        enum locus_status status = run_chunk(session, &chunk, &outputs, error);
+        if (status) {
+            if (locus_session_rewind(session, n_before, NULL))
+                locus_session_rewind(session, session->length, NULL);
+            return status;
+        }
+        if (coordinates) coordinates += (size_t)chunk.n * (size_t)session->setup.n_axes;
+        done += chunk.n;
+    }
     return LOCUS_OK;
 }
 
@@ -136,135 +200,55 @@ enum locus_status locus_session_eval_at(locus_session *session, const int32_t *t
                                         const int *coordinates, float *logits, int n_rows,
                                         locus_error *error)
 {
-    enum locus_status status = check_eval(session, tokens, n, logits, n_rows, error);
-    if (!status) status = locus_coordinates_check(session, coordinates, n, error);
-    if (status) return status;
-    const size_t n_vocab = (size_t)session->model->config.n_vocab;
-    const int n_before = session->length;
-    for (int done = 0; done < n;) {
-        int chunk = n - done < session->setup.n_batch ? n - done : session->setup.n_batch;
-        int after = n - done - chunk; /* tokens of later chunks */
-        int rows = n_rows > after ? n_rows - after : 0;
-        if (rows > chunk) rows = chunk;
-        const struct locus_outputs outputs = {.logits = logits, .n_rows = rows, .last = after == 0};
-        if ((status =
-                 forward(session, tokens + done, chunk, coordinates, &outputs, n_before, error)))
-            return status;
-        if (coordinates) coordinates += (size_t)chunk * (size_t)session->setup.n_axes;
-        if (logits) logits += (size_t)rows * n_vocab;
-        done += chunk;
-    }
-    return LOCUS_OK;
+    const struct locus_request request = {
+        .tokens = tokens, .n = n, .coordinates = coordinates, .logits = logits, .n_rows = n_rows};
+    enum locus_status status = locus_request_check(session, &request, error);
+    return status ? status : locus_session_run(session, &request, error);
 }
 
 enum locus_status locus_session_score(struct locus_session *session, const int32_t *tokens, int n,
                                       const int32_t *targets, float *nll, locus_error *error)
 {
-    enum locus_status status = check_eval(session, tokens, n, NULL, 0, error);
-    if (!status) status = locus_coordinates_check(session, NULL, n, error);
+    const struct locus_request request = {.tokens = tokens, .n = n, .targets = targets, .nll = nll};
+    enum locus_status status = locus_request_check(session, &request, error);
     if (status) return status;
     const size_t row_bytes = (size_t)session->model->config.n_vocab * sizeof(float);
-    for (int i = 0; i < n; i++)
-        if (targets[i] >= session->model->config.n_vocab)
-            return locus_fail(error, LOCUS_ERROR_ARGUMENT, "target %d is %d, expected below %d", i,
-                              (int)targets[i], session->model->config.n_vocab);
     if (!session->score_logits)
         session->score_logits = locus_aligned_zalloc(LOCUS_SCORE_ROWS, row_bytes);
     if (!session->score_logits) return locus_fail_memory(error, LOCUS_SCORE_ROWS * row_bytes);
-    const int n_before = session->length;
-    for (int done = 0, chunk; done < n; done += chunk) {
-        chunk = n - done < session->setup.n_batch ? n - done : session->setup.n_batch;
-        struct locus_outputs outputs = {.targets = targets + done, .nll = nll + done};
-        for (int i = 0; i < chunk; i++) {
-            nll[done + i] = 0;
-            if (targets[done + i] >= 0) session->scored[outputs.n_scored++] = i;
-        }
-        if ((status = forward(session, tokens + done, chunk, NULL, &outputs, n_before, error)))
-            return status;
-    }
-    return LOCUS_OK;
+    return locus_session_run(session, &request, error);
 }
 
-/* Scores that attention left in weights[n, n], -INFINITY where a row doesn't look, to shares. */
-static void softmax_rows(float *weights, int n)
+/* Runs the tokens [length, n) again, whose mixers can't go on from n. */
+static enum locus_status replay(struct locus_session *session, int n, locus_error *error)
 {
-    for (int i = 0; i < n; i++, weights += n) {
-        float max = -INFINITY;
-        double sum = 0;
-        for (int j = 0; j < n; j++)
-            max = weights[j] > max ? weights[j] : max;
-        for (int j = 0; j < n; j++) {
-            weights[j] = locus_exp(weights[j] - max);
-            sum += (double)weights[j];
-        }
-        for (int j = 0; j < n; j++)
-            weights[j] = (float)((double)weights[j] / sum);
+    const struct locus_outputs none = {0};
+    enum locus_status status = LOCUS_OK;
+    while (session->length < n && !status) {
+        const struct locus_chunk chunk =
+            chunk_of(session, session->states.tokens + session->length, n - session->length);
+        status = run_chunk(session, &chunk, &none, error);
     }
-}
-
-enum locus_status locus_session_probe(struct locus_session *session, const int32_t *tokens, int n,
-                                      int layer, int head, float *weights, locus_error *error)
-{
-    const struct locus_config *config = &session->model->config;
-    if (layer < 0 || layer >= config->n_layer || head < 0 || head >= config->n_head)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "layer %d and head %d, expected 0 to %d and 0 to %d", layer, head,
-                          config->n_layer - 1, config->n_head - 1);
-    enum locus_status status = locus_session_rewind(session, 0, error);
-    if (!status) status = check_eval(session, tokens, n, NULL, 0, error);
-    if (status) return status;
-    for (size_t i = 0; i < (size_t)n * (size_t)n; i++)
-        weights[i] = -INFINITY;
-    session->probe = (struct locus_probe){.layer = layer, .head = head, .n = n, .weights = weights};
-    status = locus_session_eval(session, tokens, n, NULL, 0, error);
-    session->probe.weights = NULL;
-    softmax_rows(weights, n);
-    for (size_t i = 0; i < (size_t)n * (size_t)n && !status; i++)
-        if (isnan(weights[i]))
-            status = locus_fail_numeric(session->model, error,
-                                        "attention weights at position %d are no numbers",
-                                        (int)(i / (size_t)n));
     return status;
-}
-
-float *locus_session_logits(locus_session *session)
-{
-    return session->logits;
-}
-
-/* The next row needs keys that are still held. */
-static enum locus_status check_held(const struct locus_session *session, int n_keep,
-                                    locus_error *error)
-{
-    const int pinned = session->cache.n_pinned * LOCUS_KV_BLOCK;
-    struct locus_span spans[LOCUS_MAX_SPANS];
-    const int n_spans = session->setup.policy.kind->split(&session->setup.policy, n_keep, spans);
-    for (int s = 0; s < n_spans; s++) {
-        const int end = spans[s].end < n_keep ? spans[s].end : n_keep;
-        const int first = max_int(spans[s].first, pinned);
-        if (first < end && first < session->first_held)
-            return locus_fail(error, LOCUS_ERROR_POSITION,
-                              "rewind to %d tokens: the next one sees position %d, but attention "
-                              "%s holds none between its sinks and position %d",
-                              n_keep, session->setup.first_position + first,
-                              session->setup.attention,
-                              session->setup.first_position + session->first_held);
-    }
-    return LOCUS_OK;
 }
 
 enum locus_status locus_session_rewind(locus_session *session, int n_keep, locus_error *error)
 {
+    int n;
     if (n_keep < 0 || n_keep > session->length)
         return locus_fail(error, LOCUS_ERROR_POSITION,
                           "rewind to %d tokens, expected 0 to the %d held", n_keep,
                           session->length);
-    enum locus_status status = check_held(session, n_keep, error);
+    enum locus_status status = locus_mixers_resume(&session->mixers, session, n_keep, &n, error);
     if (status) return status;
-    session->length = n_keep;
-    const int pinned = session->cache.n_pinned * LOCUS_KV_BLOCK;
-    if (n_keep <= pinned) session->first_held = pinned;
-    return LOCUS_OK;
+    locus_mixers_rewind(&session->mixers, n);
+    session->length = n;
+    return replay(session, n_keep, error);
+}
+
+float *locus_session_logits(locus_session *session)
+{
+    return session->scratch.logits;
 }
 
 int locus_session_length(const locus_session *session)

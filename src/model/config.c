@@ -257,6 +257,10 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
         (status = architecture->spelled_out ? read_own_window(keys, config)
                                             : read_window(keys, config, architecture)))
         return status;
+    for (int i = 0; i < config->n_layer; i++) {
+        config->layers[i].mixer = &locus_attention_part;
+        config->layers[i].mlp = locus_mlp_part(config, i);
+    }
     if ((status = read_position(keys, config, architecture))) return status;
     return locus_keys_check_rest(keys);
 }

@@ -1,7 +1,8 @@
 /* The loading of a model's weights: tensors found, checked against the configuration, packed.
  *
  *     weights.c   the model's own: embedding, output norm, head; how a tensor of a kind is loaded
- *     layers.c    what a layer may hold, a row a tensor
+ *     layers.c    a layer: its norms, and its parts by their tables
+ *     attention.c, mlp.c    the tables of parts, a row a tensor
  *     extras.c    what is left: a position scheme's, or refused
  */
 #ifndef LOCUS_MODEL_LOADING_H
@@ -53,8 +54,48 @@ enum locus_status locus_load_linear(struct locus_loading *loading, const char *p
 /* The pages of a tensor that has been read won't be read again soon. */
 void locus_loading_drop(const struct locus_loading *loading, const struct locus_tensor *tensor);
 
-enum locus_status locus_load_layer(struct locus_loading *loading, int index);
-void locus_layer_free(struct locus_layer *layer, int n_expert);
+/* ---- layers: "blk.N." before each name ------------------------------------------------------ */
+
+/* Sizes that a tensor's shape is made of. */
+enum locus_extent {
+    LOCUS_NO_ROWS,
+    LOCUS_EMBD,
+    LOCUS_QUERIES,
+    LOCUS_KEYS_WIDTH,
+    LOCUS_FF,
+    LOCUS_EXPERT_FF,
+    LOCUS_SHARED_FF,
+    LOCUS_EXPERTS,
+    LOCUS_ONE
+};
+
+int locus_extent_of(enum locus_extent extent, const struct locus_config *config);
+
+enum { LOCUS_MAX_FUSED = 3 };
+
+/* A projection; a fused one has its parts' rows one after another. A part that is there already was
+ * in a fused one: then the row is passed over. Each part has a row of its own alone. */
+struct locus_linear_row {
+    const char *name;
+    enum locus_extent cols;
+    struct {
+        size_t offset; /* of a struct locus_linear in the weights */
+        enum locus_extent rows;
+    } parts[LOCUS_MAX_FUSED];
+    /* NULL: always; else the row is passed over where it says no. */
+    bool (*applies)(const struct locus_loading *loading, int layer);
+    bool optional; /* unless the family needs it */
+};
+
+/* "blk.N.", a name, and a suffix. */
+enum { LOCUS_TENSOR_NAME = 80 };
+void locus_layer_name(char name[LOCUS_TENSOR_NAME], int layer, const char *row, const char *suffix);
+
+/* Whether the family can't do without a tensor that is optional elsewhere. */
+bool locus_family_needs(const struct locus_loading *loading, const char *name);
+
+enum locus_status locus_load_layer(struct locus_loading *loading, int layer);
+void locus_layer_free(struct locus_layer *layer, const struct locus_layer_config *config);
 
 /* Whatever no part of the decoder has claimed is offered to the position scheme, as floats. */
 enum locus_status locus_load_extras(struct locus_loading *loading);

@@ -14,8 +14,11 @@ enum locus_norm_position {
     LOCUS_NORM_OUTPUT, /* its output alone (OLMo 2) */
 };
 
-/* One layer's part of the configuration. */
+struct locus_layer_part;
+
+/* One layer's part of the configuration: what it is made of. */
 struct locus_layer_config {
+    const struct locus_layer_part *mixer, *mlp;
     int window; /* positions that it sees, each token's own among them; 0: all */
 };
 
@@ -109,36 +112,71 @@ struct locus_linear {
     float *bias;
 };
 
-/* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
-struct locus_mlp {
-    struct locus_linear gate, up, down; /* [n_ff, n_embd] twice, [n_embd, n_ff] */
-    int n_ff;
-};
-
 /* A norm's parameters [n_embd]; weight NULL: absent. */
 struct locus_norm_weights {
     float *weight, *bias;
 };
 
-/* A norm of queries or keys: each stretch of `width` values of a row (a head, or all of them) has
+/* A norm of queries or keys: each part of `width` values of a row (a head, or all of them) has
  * weights [width] of its own, or the same as the others. */
 struct locus_head_norm {
     struct locus_norm_weights weights; /* [n, width]; weight NULL: absent */
     int width, n;                      /* n 1: the same for all */
 };
 
+struct locus_loading;
+
+/* What a layer is made of beside its norms: something that mixes tokens, and an MLP. Here are its
+ * tensors; what it does with them is in forward/, by the same struct: struct locus_mixer, struct
+ * locus_mlp_kind. */
+struct locus_layer_part {
+    const char *name;
+    size_t size;                            /* of its weights: a struct of its own */
+    const struct locus_linear_row *linears; /* model/loading.h; up to one without a name */
+    /* OPTIONAL: loads what the rows can't say, before them; and frees it. */
+    enum locus_status (*load)(struct locus_loading *loading, int layer, void *weights);
+    void (*free)(void *weights);
+};
+
+/* ---- attention ------------------------------------------------------------------------------ */
+
+struct locus_attention_weights {
+    struct locus_linear q, k, v; /* [n_head * head_dim, n_embd], [n_head_kv * head_dim, n_embd] */
+    struct locus_linear output;  /* [n_embd, n_head * head_dim] */
+    struct locus_head_norm q_norm, k_norm;
+    float *sinks; /* [n_head]: a score that each softmax has beside its keys', or NULL */
+};
+
+extern const struct locus_layer_part locus_attention_part;
+
+/* ---- MLPs ----------------------------------------------------------------------------------- */
+
+/* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
+struct locus_mlp {
+    struct locus_linear gate, up, down; /* [n_ff, n_embd] twice, [n_embd, n_ff] */
+};
+
+/* Some experts for each token, chosen by a router. */
+struct locus_experts {
+    struct locus_linear router; /* [n_expert, n_embd] */
+    struct locus_mlp *each;     /* [n] */
+    int n;
+    struct locus_mlp shared; /* the expert that every token takes; up.weight.panels NULL: none */
+    struct locus_linear shared_gate; /* [1, n_embd]: its share, before a sigmoid; absent: 1 */
+};
+
+/* Weights: struct locus_mlp, the same, struct locus_experts. */
+extern const struct locus_layer_part locus_dense_part, locus_gated_part, locus_experts_part;
+
+/* The one of these that a layer has. */
+const struct locus_layer_part *locus_mlp_part(const struct locus_config *config, int layer);
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
 struct locus_layer {
     struct locus_norm_weights attn_norm, ffn_norm;           /* of each half's input, or of sums */
     struct locus_norm_weights attn_post_norm, ffn_post_norm; /* of each half's output */
-    struct locus_head_norm q_norm, k_norm;
-    float *sinks; /* [n_head]: a score that each softmax has beside its keys', or NULL */
-    struct locus_linear q, k, v; /* [n_head * head_dim, n_embd], [n_head_kv * head_dim, n_embd] */
-    struct locus_linear output;  /* [n_embd, n_head * head_dim] */
-    struct locus_mlp mlp;        /* of a layer without experts */
-    struct locus_linear router;  /* [n_expert, n_embd] */
-    struct locus_mlp *experts;   /* [n_expert]; NULL: none */
-    struct locus_mlp shared; /* the expert that every token takes; up.weight.panels NULL: none */
-    struct locus_linear shared_gate; /* [1, n_embd]: its share, before a sigmoid; absent: 1 */
+    void *mixer, *mlp; /* weights of the parts that struct locus_layer_config names */
 };
 
 /* A tensor that the decoder doesn't use itself: a position scheme's, as floats [rows, cols]. */

@@ -285,7 +285,7 @@ void locus_model_free_weights(struct locus_model *model)
     locus_norm_free(&model->output_norm);
     locus_linear_free(&model->head);
     for (int i = 0; model->layers && i < model->config.n_layer; i++)
-        locus_layer_free(&model->layers[i], model->config.n_expert);
+        locus_layer_free(&model->layers[i], &model->config.layers[i]);
     free(model->layers);
     for (size_t i = 0; i < model->n_extras; i++)
         locus_aligned_free(model->extras[i].values);

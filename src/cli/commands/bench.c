@@ -122,7 +122,7 @@ static int measure(struct bench *bench)
 static double prompt_fraction(const struct bench *bench)
 {
     double ceiling =
-        locus_bench_compute_ceiling(&bench->ceilings, bench->model->layers[0].q.weight.type) * 1e9 /
+        locus_bench_compute_ceiling(&bench->ceilings, locus_bench_weight_type(bench->model)) * 1e9 /
         bench->result.prompt_operations;
     return ceiling > 0 ? bench->result.prompt.median / ceiling : NAN;
 }

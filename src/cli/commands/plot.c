@@ -19,6 +19,7 @@
 #include "cli/kit/outputs.h"
 #include "cli/kit/session_options.h"
 #include "experiment/probe.h"
+#include "forward/map.h"
 #include "forward/session.h"
 
 struct plot_options {

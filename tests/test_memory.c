@@ -96,7 +96,8 @@ static void check_description(const locus_model *model, const locus_session_para
     struct locus_description described;
     ck_assert_msg(!locus_session_describe(&described, model, params, text_length, &error), "%s",
                   error.message);
-    locus_session *session = locus_session_create_for(model, params, text_length, &error);
+    const struct locus_session_extras extras = {.text_length = text_length};
+    locus_session *session = locus_session_create_with(model, params, &extras, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     ck_assert_str_eq(described.position, locus_session_position(session));
     ck_assert_str_eq(described.attention, locus_session_attention(session));
@@ -265,8 +266,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("room");
-    TCase *tests = tcase_create("room");
+    Suite *suite = suite_create("memory");
+    TCase *tests = tcase_create("memory");
     tcase_add_test(tests, what_cannot_be_had_is_refused_before_tables_are_made);
     tcase_add_test(tests, a_wrong_or_short_scheme_is_named_however_long_the_session);
     tcase_add_test(tests, a_table_that_cannot_be_had_is_named);
