@@ -85,9 +85,9 @@ check_scheme_names() {
     [ "$(tr '|' '\n' <<<"$names" | wc -l)" -ge 18 ] || fail "the registry's names are not found"
     # src/model may name them in these places.
     local allowed=(
-        'src/model/family_position\.c:'                       # a family's keys become a SPEC here,
-        'src/model/architectures\.c:[0-9]+: *\.position = "' # and its row says which SPEC they add to,
-        'src/model/model\.h:[0-9]+:.*"(rope|alibi)[:"]'       # as the row's declaration explains;
+        'src/model/family_position\.c:' # a family's keys become a SPEC here,
+        'src/model/architectures\.c:[0-9]+: *\.(position|alibi_layers) = ' # and its row says which they add to,
+        'src/model/model\.h:[0-9]+:.*("(rope|alibi|yarn)[:"]|alibi_layers)' # as the row's declaration explains;
         'src/model/[a-z]+\.c:[0-9]+:.*"rope[._]'              # files call keys and tensors so
     )
     {

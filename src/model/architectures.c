@@ -229,7 +229,7 @@ static const struct locus_architecture table[] = {
         .unrotated_global = true,
     },
     {
-        /* The 13 B model has ALiBi, and nothing says it but its depth. */
+        /* The 13 B model has another scheme, and nothing says it but its depth. */
         .name = "baichuan",
         .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
         .epsilon_key = "attention.layer_norm_rms_epsilon",
