@@ -31,16 +31,18 @@
  *     }
  *
  * Rules that hold for every function:
- *  - Errors are values: a function that can fail takes a nullable `error` and returns NULL or a
- *    status other than LOCUS_OK; `error` then says what was found and what was expected. Nothing is
- *    printed, nothing exits (but OpenMP's runtime, where the system has no room for the threads).
- *    After success `error` is untouched.
- *  - Whatever *_create or *_open returns is the caller's, and *_free releases it; *_free(NULL) does
- *    nothing. Creating something from a NULL model fails and leaves `error` as it was.
- *  - A model is immutable: any number of sessions on any number of threads may share it, and it
- *    must outlive them. A session, and a sampler, is used by one thread at a time.
+ *  - A function that can fail takes an `error`, which may be NULL, and returns NULL or a status
+ *    other than LOCUS_OK. `error` then says what was found and what was expected; after success it
+ *    is untouched. Nothing is printed, and nothing exits (but OpenMP's runtime, where the system
+ *    has no room for its threads).
+ *  - What *_create or *_open returns is the caller's, and *_free releases it; *_free(NULL) does
+ *    nothing. Creating something from a NULL model fails and leaves `error` as it was, so that a
+ *    caller may check once, as above.
+ *  - A model never changes: any number of sessions on any number of threads may share it. It must
+ *    outlive them. A session, and a sampler, is used by one thread at a time.
  *  - The same model, tokens and parameters give the same logits to the bit, whatever the number of
- *    threads, the batch and the way the tokens were cut into calls.
+ *    threads, the batch, and the way the tokens were cut into calls.
+ *  - Arrays are row-major: logits[n_rows, n_vocab] is one row after another.
  */
 #ifndef LOCUS_H
 #define LOCUS_H
@@ -63,7 +65,7 @@ extern "C" {
 
 typedef struct locus_model locus_model;         /* a checkpoint, mapped, checked and packed */
 typedef struct locus_tokenizer locus_tokenizer; /* text to tokens and back */
-typedef struct locus_session locus_session;     /* a text in the making: KV cache and scratch */
+typedef struct locus_session locus_session;     /* one text as it grows: KV cache and scratch */
 typedef struct locus_sampler locus_sampler;     /* logits to the next token; has random state */
 
 enum locus_status {
@@ -72,9 +74,9 @@ enum locus_status {
     LOCUS_ERROR_MEMORY,      /* an allocation failed */
     LOCUS_ERROR_IO,          /* a file could not be opened, read or written */
     LOCUS_ERROR_FORMAT,      /* a file is not what it should be */
-    LOCUS_ERROR_UNSUPPORTED, /* well-formed, but beyond this library */
+    LOCUS_ERROR_UNSUPPORTED, /* well-formed, but this library can't do it */
     LOCUS_ERROR_POSITION,    /* more positions than the session or the scheme has */
-    LOCUS_ERROR_NUMERIC      /* a value that is not a number where one is needed */
+    LOCUS_ERROR_NUMERIC      /* a value is no number, or too large for its type */
 };
 
 typedef struct locus_error {
@@ -87,9 +89,11 @@ LOCUS_API const char *locus_version(void);
 
 /* ---- model -------------------------------------------------------------------------------- */
 
-/* Opens a GGUF checkpoint. The whole file is checked before any of it is used. It is mapped: it
- * must not be written over or cut short during this call (a page that is gone ends the process:
- * SIGBUS). Later it is read only where results are no numbers, to find the weight at fault. */
+/* Opens a GGUF checkpoint. The whole file is checked before any of it is used.
+ *
+ * The file is mapped. During this call it must not be written over or cut short: a page that is
+ * gone ends the process (SIGBUS). Later it is read only where logits are no numbers, to find the
+ * weight at fault. */
 LOCUS_API locus_model *locus_model_open(const char *path, locus_error *error);
 LOCUS_API void locus_model_free(locus_model *model);
 
@@ -97,54 +101,60 @@ typedef struct locus_model_info {
     const char *name;        /* general.name, or "" */
     const char *family;      /* "gpt2", "llama", "locus", ... */
     const char *weight_type; /* the type most weights have: "F32", "Q8_0", "Q4_K", ... */
-    const char *position;    /* the checkpoint's own SPEC, as its file says it */
+    const char *position;    /* the checkpoint's own position scheme, as its file says it: "rope" or
+                              * "learned:offset=2". In use: locus_session_position */
     int n_vocab;             /* logits a token */
-    int n_tokens;            /* ids that mean something: n_vocab less padding at its end */
+    int n_tokens;            /* token ids: 0 to n_tokens - 1; logits past them are padding */
     int n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     int trained_length; /* tokens of the texts it was trained on */
     int64_t n_parameters;
-    int32_t bos_token; /* what an empty prompt starts from (begin- or end-of-text); -1: none */
-    int32_t eos_token; /* end of text; -1: none. There may be more: locus_model_is_end */
+    int32_t bos_token; /* what an empty prompt starts from (begin or end of text); -1: none */
+    int32_t eos_token; /* end of text; -1: none. There may be others: locus_model_is_end */
 } locus_model_info;
 
-/* What the model is. The strings live as long as the model. */
+/* What the model is. The strings are the model's. */
 LOCUS_API locus_model_info locus_model_info_get(const locus_model *model);
 
-/* True for a token that ends a text: each that the checkpoint calls an end of text, of a turn or of
- * a message (tokenizer.ggml.eos_token_id, eot_token_id, eom_token_id, locus.end_token_ids). */
+/* Whether a token ends a text. There may be several: ends of text, of a turn and of a message
+ * (tokenizer.ggml.eos_token_id, eot_token_id, eom_token_id, locus.end_token_ids). */
 LOCUS_API bool locus_model_is_end(const locus_model *model, int32_t token);
 
 /* ---- text and tokens ---------------------------------------------------------------------- */
 
-/* A text whose own first (or last) token, parsed, is what LOCUS_TEXT_BEGIN (or _END) puts gets no
- * second one. */
-enum {
-    LOCUS_TEXT_BEGIN = 1,   /* encode: put the begin-of-text token first, if the model wants one */
-    LOCUS_TEXT_SPECIAL = 2, /* encode: parse <|...|> and the like; piece: show them */
-    LOCUS_TEXT_END = 4      /* encode: put the end-of-text token last, if the model wants one */
-};
-
-/* The tokenizer whose vocabulary the model's checkpoint holds; refuses a checkpoint without one.
- * Immutable: threads may share it. The model must outlive it. */
+/* The tokenizer of the model's checkpoint. Refuses a checkpoint that has none. Threads may share
+ * it. The model must outlive it. */
 LOCUS_API locus_tokenizer *locus_tokenizer_create(const locus_model *model, locus_error *error);
 LOCUS_API void locus_tokenizer_free(locus_tokenizer *tokenizer);
 
-/* Encodes n_bytes of any content. *tokens is a malloc'ed array for the caller to free(); it is NULL
- * with *n_tokens 0 when there are none, and after a failure. */
+/* Flags, added up; 0: none. */
+enum {
+    /* encode: put the begin-of-text token first, where the model wants one and the text doesn't
+     * begin with it. */
+    LOCUS_TEXT_BEGIN = 1,
+    /* encode: special tokens such as <|...|> are read as such, not as plain text.
+     * piece: they are shown. */
+    LOCUS_TEXT_SPECIAL = 2,
+    /* encode: put the end-of-text token last, where the model wants one and the text doesn't end
+     * with it. */
+    LOCUS_TEXT_END = 4
+};
+
+/* Encodes n_bytes of any content. *tokens becomes a malloc'ed array [*n_tokens] for the caller to
+ * free(); NULL where there are none, and after a failure. */
 LOCUS_API enum locus_status locus_encode(const locus_tokenizer *tokenizer, const char *text,
                                          size_t n_bytes, unsigned flags, int32_t **tokens,
                                          size_t *n_tokens, locus_error *error);
 
-/* The bytes of one token, owned by the tokenizer; not always whole UTF-8 characters. `previous` is
- * the token before it (-1: none): vocabularies that put a space before the first word drop it
- * there and after a control token such as begin-of-text. A special token has no bytes unless
- * LOCUS_TEXT_SPECIAL is given; nor has an id outside the vocabulary. Never NULL. */
+/* The bytes of one token [*n_bytes], the tokenizer's; never NULL. They may be a part of a UTF-8
+ * character. Special tokens have no bytes without LOCUS_TEXT_SPECIAL; ids outside the vocabulary
+ * never have. `previous` is the token before it, -1: none. (Some vocabularies put a space before
+ * each word, but not before a text's first.) */
 LOCUS_API const char *locus_token_piece(const locus_tokenizer *tokenizer, int32_t previous,
                                         int32_t token, unsigned flags, size_t *n_bytes);
 
-/* How many of these bytes can be written without cutting a UTF-8 character in two: n_bytes less the
- * length of an unfinished character at the end (0 to 3). Bytes that can never become a character
- * are not held back. */
+/* How many of these bytes can be written without cutting a UTF-8 character in two: all but an
+ * unfinished character at the end (0 to 3 bytes). Bytes that can't become a character count as
+ * finished. */
 LOCUS_API size_t locus_utf8_whole(const char *bytes, size_t n_bytes);
 
 /* ---- session ------------------------------------------------------------------------------ */
@@ -153,66 +163,76 @@ enum locus_cache_type { LOCUS_CACHE_AUTO, LOCUS_CACHE_F32, LOCUS_CACHE_F16, LOCU
 
 struct locus_position_scheme; /* locus_position.h: a scheme of your own */
 
+/* All zeros: the defaults. */
 typedef struct locus_session_params {
-    const char *position; /* SPEC; NULL: the checkpoint's own */
-    const struct locus_position_scheme
-        *scheme;           /* with parameters from `position`; NULL: registry */
-    const char *attention; /* cache policy: "full", "window:size=W", "sinks:keep=K,size=W" or
-                            * "self-extend:group=G,window=W"; NULL: full */
-    int n_context;         /* positions to hold; 0: the trained length */
-    int n_batch;        /* tokens a forward pass; 0: 512. Changes speed and memory, never results */
-    int n_threads;      /* 0: physical cores within the affinity mask and the cgroup's quota */
-    int first_position; /* position of the first token, 0 unless testing shifts */
-    int n_axes;         /* coordinates a token that the caller gives: see locus_session_eval_at */
-    enum locus_cache_type cache_type; /* AUTO: f32 for an F32 checkpoint, else f16 */
-    /* "reference", "avx512+vnni", ...; NULL: the best this CPU has. Changes results in one case:
-     * BF16 weights have bits of their own in "avx512+vnni+bf16" */
+    const char *position; /* SPEC, such as "alibi" or "yarn:factor=4"; NULL: the checkpoint's own */
+    int n_context;        /* the most tokens it can hold; 0: the trained length */
+    int n_threads;        /* 0: physical cores within the affinity mask and the cgroup's quota */
+
+    /* Advanced. */
+
+    /* Cache policy, which keys a token sees: "full", "window:size=W", "sinks:keep=K,size=W" or
+     * "self-extend:group=G,window=W"; NULL: full. */
+    const char *attention;
+    enum locus_cache_type cache_type; /* of keys and values; AUTO: F32 for an F32 model, else F16 */
+    int n_batch; /* tokens a forward pass, for speed and memory alone; 0: 512 */
+    const struct locus_position_scheme *scheme; /* yours; `position` may name it */
+    int n_axes;         /* coordinates a token that you give: locus_session_eval_at; 0: none */
+    int first_position; /* of the first token, to test shifts */
+    /* Kernel set, such as "reference" or "avx512+vnni"; NULL: the best this CPU has. All give the
+     * same bits, but for BF16 weights in "avx512+vnni+bf16". */
     const char *kernels;
 } locus_session_params;
 
-/* NULL params are all defaults (so is a zeroed struct). Refuses a scheme that the checkpoint lacks
- * the weights for, and an n_context past the scheme's last position. */
+/* NULL params: the defaults. Refuses a scheme whose tensors the checkpoint lacks, and an n_context
+ * past the scheme's last position. */
 LOCUS_API locus_session *locus_session_create(const locus_model *model,
                                               const locus_session_params *params,
                                               locus_error *error);
 LOCUS_API void locus_session_free(locus_session *session);
 
-/* Appends n >= 1 tokens. The logits of the last n_rows of them (0 <= n_rows <= n) go to
- * logits[n_rows, n_vocab], NULL if n_rows is 0. A failure leaves the session as it was.
- * LOCUS_ERROR_NUMERIC: cache_type F16 can't hold a key or value; of more than n_batch tokens under
- * a policy that holds only what is in sight, the batches before that one may then stay. */
+/* Appends tokens[n], n >= 1. The logits of the last n_rows of them go to logits[n_rows, n_vocab];
+ * n_rows is 0 to n, and logits may be NULL where it is 0.
+ *
+ * A failure leaves the session as it was. (One exception: under window or sinks, and with n above
+ * n_batch, LOCUS_ERROR_NUMERIC may leave whole batches before the one that failed. It means a key
+ * or value that cache_type F16 can't hold.) */
 LOCUS_API enum locus_status locus_session_eval(locus_session *session, const int32_t *tokens, int n,
                                                float *logits, int n_rows, locus_error *error);
 
-/* The same, in a session made with n_axes > 0: tokens are at coordinates[n, n_axes], any from 0 to
- * the last position that the session may have, while the order of the text is as ever. Where none
- * are given (NULL, or the other calls), a token is at one past the largest so far, on every axis.
- */
+/* Logits [n_vocab] of the last token; the caller may change them. Valid until the next call on the
+ * session; zeros before the first token. */
+LOCUS_API float *locus_session_logits(locus_session *session);
+
+/* Forgets all but the first n_keep tokens, 0 <= n_keep <= locus_session_length().
+ *
+ * Under window and sinks old keys are dropped. Going back to 0 always works, and so does going back
+ * by up to 2 n_batch from the farthest token yet. Farther is refused where keys are missing, and
+ * then nothing changes. */
+LOCUS_API enum locus_status locus_session_rewind(locus_session *session, int n_keep,
+                                                 locus_error *error);
+
+LOCUS_API int locus_session_length(const locus_session *session);   /* tokens it holds */
+LOCUS_API int locus_session_capacity(const locus_session *session); /* the most it can hold */
+
+/* What it runs with. The strings are the session's. */
+LOCUS_API const char *locus_session_position(const locus_session *session);  /* SPEC in use */
+LOCUS_API const char *locus_session_attention(const locus_session *session); /* cache policy */
+LOCUS_API enum locus_cache_type locus_session_cache_type(const locus_session *session);
+LOCUS_API const char *locus_session_kernels(const locus_session *session); /* name of the set */
+LOCUS_API int locus_session_n_threads(const locus_session *session);
+
+/* Advanced: locus_session_eval where the caller says where tokens are, in a session made with
+ * n_axes > 0. Token i is at coordinates[i, 0 .. n_axes-1], each 0 to n_context - 1 (more by
+ * first_position). The order of the text is that of the tokens, as ever. Tokens without coordinates
+ * (NULL, or locus_session_eval) are, on every axis, one past the largest so far. */
 LOCUS_API enum locus_status locus_session_eval_at(locus_session *session, const int32_t *tokens,
                                                   int n, const int *coordinates, float *logits,
                                                   int n_rows, locus_error *error);
 
-/* Logits [n_vocab] of the last token evaluated; the caller may change them. Valid until the next
- * call on the session; all zero before the first. */
-LOCUS_API float *locus_session_logits(locus_session *session);
-
-/* Forgets all but the first n_keep tokens: 0 <= n_keep <= locus_session_length(). Under a policy
- * that holds only what is in sight (window, sinks), 0 and 2 n_batch tokens back from the farthest
- * one evaluated can always be gone back to; where keys are missing, it is refused, and nothing
- * changes. */
-LOCUS_API enum locus_status locus_session_rewind(locus_session *session, int n_keep,
-                                                 locus_error *error);
-
-LOCUS_API int locus_session_length(const locus_session *session);   /* tokens held */
-LOCUS_API int locus_session_capacity(const locus_session *session); /* tokens it can hold */
-LOCUS_API int locus_session_n_threads(const locus_session *session);
-LOCUS_API const char *locus_session_position(const locus_session *session);  /* full SPEC in use */
-LOCUS_API const char *locus_session_attention(const locus_session *session); /* policy in use */
-/* Positions at which no key is yet seen farther off than the trained length, where that is the
- * policy's doing (self-extend); else 0. */
+/* Advanced: under self-extend, the length up to which no token sees another at a distance above
+ * the trained length; 0: another policy. */
 LOCUS_API int locus_session_reach(const locus_session *session);
-LOCUS_API const char *locus_session_kernels(const locus_session *session); /* kernel set in use */
-LOCUS_API enum locus_cache_type locus_session_cache_type(const locus_session *session);
 
 /* ---- sampler ------------------------------------------------------------------------------ */
 
@@ -234,15 +254,15 @@ typedef struct locus_logit_bias {
 typedef struct locus_sampler_params {
     float temperature;       /* 0: the likeliest token */
     int top_k;               /* <= 0: off */
-    float top_p;             /* smallest set whose mass reaches it, never empty; >= 1: off */
-    float min_p;             /* share of the likeliest token's probability; 0: off */
-    float typical_p;         /* locally typical mass (Meister et al., 2022); >= 1: off */
+    float top_p;             /* keeps the likeliest whose probabilities add up to it; >= 1: off */
+    float min_p;             /* keeps those with this share of the likeliest's; 0: off */
+    float typical_p;         /* keeps locally typical mass (Meister et al., 2022); >= 1: off */
+    int repeat_last_n;       /* tokens that the penalties look back on; 0: none, -1: all */
     float repeat_penalty;    /* divides positive logits, multiplies negative ones; 1: off */
-    float presence_penalty;  /* subtracted once from every token of the last repeat_last_n */
-    float frequency_penalty; /* subtracted as often as it occurs there */
-    int repeat_last_n;       /* tokens looked back on; 0: none, -1: all */
+    float presence_penalty;  /* subtracted from the logit of a token that occurs; 0: off */
+    float frequency_penalty; /* subtracted as often as the token occurs; 0: off */
     uint64_t seed;           /* any value, 0 too */
-    enum locus_sampler_stage stages[8]; /* the order; a zero first entry: the order of the enum */
+    enum locus_sampler_stage stages[8]; /* their order; first one 0: the order of the enum */
     const locus_logit_bias *logit_bias; /* [n_logit_bias], copied */
     int n_logit_bias;
     bool ignore_end; /* never sample a token that ends the text */
@@ -257,13 +277,13 @@ LOCUS_API locus_sampler *locus_sampler_create(const locus_model *model,
                                               locus_error *error);
 LOCUS_API void locus_sampler_free(locus_sampler *sampler);
 
-/* Draws a token from logits [n_vocab] (left as they are) and remembers it for the penalties;
- * -1 and LOCUS_ERROR_NUMERIC when the logits hold a NaN or +inf, or leave nothing to choose from;
- * a logit of -inf is a ban. */
+/* Draws a token from logits [n_vocab], which it doesn't change, and remembers it for the penalties.
+ * A logit of -inf bans a token. -1 and LOCUS_ERROR_NUMERIC: the logits have a NaN or +inf, or leave
+ * nothing to choose from. */
 LOCUS_API int32_t locus_sampler_next(locus_sampler *sampler, const float *logits,
                                      locus_error *error);
 
-/* Tells the penalties of a token that was not drawn here (the prompt's). */
+/* Tells the penalties of a token that was not drawn here, such as the prompt's. */
 LOCUS_API void locus_sampler_accept(locus_sampler *sampler, int32_t token);
 
 #ifdef __cplusplus

@@ -79,7 +79,7 @@ without_comments() {
 check_scheme_names() {
     local names plain='none|relative|linear' folders=(src/{forward,kernels,experiment,cli,bench,model})
     names=$({
-        sed -n 's/^ *SCHEME(\([a-z0-9_]*\)).*/\1/p' src/position/registry.h
+        grep -o '&locus_scheme_[a-z0-9_]*' src/position/registry.c | sed 's/^&locus_scheme_//'
         sed -n 's/^ *{"\([a-z0-9-]*\)", .*/\1/p' src/position/registry.c
     } | tr _ - | grep -vxE "$plain" | sed 's/-/[-_]/g' | paste -sd '|')
     [ "$(tr '|' '\n' <<<"$names" | wc -l)" -ge 18 ] || fail "the registry's names are not found"

@@ -544,8 +544,6 @@ START_TEST(generator_is_uniform_and_never_1)
         double x = locus_rng_double(&rng);
         ck_assert(x >= 0 && x < 1);
         counts[(int)(10 * x)]++;
-        float y = locus_rng_float(&rng);
-        ck_assert(y >= 0 && y < 1);
     }
     for (int i = 0; i < 10; i++)
         check_share(counts[i], 0.1);

@@ -100,13 +100,6 @@ static enum locus_status refuse_key(const struct locus_spec_source *source,
                              suggestion.list);
 }
 
-enum locus_status locus_spec_refuse_pair(const struct locus_spec_source *source,
-                                         struct locus_word pair)
-{
-    return locus_spec_refuse(source, "found '%.*s'; expected key=value", locus_word_shown(pair),
-                             pair.bytes);
-}
-
 enum locus_status locus_spec_refuse_twice(const struct locus_spec_source *source,
                                           struct locus_word key)
 {
@@ -215,7 +208,8 @@ enum locus_status locus_spec_read_pair(struct locus_spec_values *values,
 {
     struct locus_word key, text;
     if (!locus_spec_split(pair, &key, &text) || text.n_bytes == 0)
-        return locus_spec_refuse_pair(source, pair);
+        return locus_spec_refuse(source, "found '%.*s'; expected key=value", locus_word_shown(pair),
+                                 pair.bytes);
     const int i = locus_params_find(table->params, key);
     if (i < 0) return refuse_key(source, table, key);
     if (values->given >> i & 1) return locus_spec_refuse_twice(source, key);

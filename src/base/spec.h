@@ -86,9 +86,7 @@ enum locus_status locus_spec_read_pair(struct locus_spec_values *values,
                                        const struct locus_spec_table *table,
                                        struct locus_word pair);
 
-/* Fails for what isn't key=value, and for a key that is given twice. */
-enum locus_status locus_spec_refuse_pair(const struct locus_spec_source *source,
-                                         struct locus_word pair);
+/* Fails for a key that is given twice. */
 enum locus_status locus_spec_refuse_twice(const struct locus_spec_source *source,
                                           struct locus_word key);
 

@@ -1,4 +1,4 @@
-/* Rows on their way into a file: floats rounded to a stored type. See formats.h. */
+/* Rows on their way into a file: floats encoded as a stored type. See formats.h. */
 #include <math.h>
 
 #include "kernels/weight_type.h"
@@ -44,7 +44,7 @@ static float fit(const float *x, const float *q, float *scale)
     return errors[0] + errors[1] + errors[2] + errors[3];
 }
 
-/* A block's levels q in the making, min to max, and their scale. */
+/* The search for a block's levels, min to max, and their scale. */
 struct search {
     const float *x;
     float min, max, least; /* squared error of the best so far; INFINITY: none yet */

@@ -2,7 +2,7 @@
  *
  * A panel has 32 rows of a matrix. Its columns lie in blocks, one after another, of
  *
- *     scales   [n_scales][32]            halves or floats
+ *     scales   [n_scales][32]            f16 or floats
  *     mins     [n_scales][32]            floats, of forms that have them
  *     levels   8 bits: [8][32][4]        [c / 4][row][c % 4] holds column c
  *              4 bits: [4][32][4]        its low nibble column c, the high one column c + 16
@@ -37,7 +37,7 @@ struct locus_traits {
     int offset;      /* added to levels, so that they are stored as 0 and more */
     bool negative;   /* levels are stored with a sign */
     int n_scales;    /* of 32 columns: 0 (floats), 1, or 2 of 16 columns each */
-    int scale_bytes; /* 2: halves, 4: floats */
+    int scale_bytes; /* 2: f16, 4: floats */
     bool mins;       /* as many as scales */
 };
 

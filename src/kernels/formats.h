@@ -1,4 +1,4 @@
-/* Number formats: halves, bfloat16, and blocks of 32 small integers with a scale.
+/* Number formats: f16, bf16, and quant blocks: 32 small integers with a scale.
  *
  * Conversions are written without branches, so that loops over them become vector code; they give
  * the bits that the CPU's own instructions give.
@@ -14,7 +14,7 @@
 #include "base/math.h"
 #include "base/tensor_type.h"
 
-enum { LOCUS_QUANT_BLOCK = 32 }; /* values a quantised block */
+enum { LOCUS_QUANT_BLOCK = 32 }; /* values a quant block */
 
 /* IEEE half to float, exact. Rebias the exponent; infinities and NaN need as much again, and
  * subnormals are renormalised by subtracting the hidden bit that the rebias lent them. */
@@ -69,10 +69,10 @@ void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type ty
  * is in it, or a value out of reach of every half) becomes NaN as a whole. Callers refuse both. */
 void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, size_t n_values);
 
-/* 32 activations by one exact rule: with m the largest magnitude, the scale is m / 127 and q = x *
- * (127 / m) to nearest, ties to even. Where 127 / m is not finite (m is 0 or next to it) both are
- * 0; where m isn't, q is 0 and the scale m, which carries an infinity or a NaN to the result.
- * Returns the scale. */
+/* Quantises 32 activations by one exact rule, and returns the scale. With m the largest magnitude,
+ * the scale is m / 127, and q = x * (127 / m) to nearest, ties to even. Two exceptions:
+ *  - m is so near 0 that 127 / m is infinite: scale and q are 0.
+ *  - m is infinite or a NaN: q is 0 and the scale m, so that the product is no number either. */
 static inline float locus_quantize_block(int8_t q[LOCUS_QUANT_BLOCK],
                                          const float x[LOCUS_QUANT_BLOCK])
 {

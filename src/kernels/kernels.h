@@ -13,8 +13,8 @@
  *                   and the level's file) integer dots: levels_load, dots_start, dots_add
  *     tiles.h       products as tiles over panels; declares accumulate, what a tile takes in
  *     accumulate.h  defines it: columns of floats, blocks of levels
- *     lanes.h       the rest in plain C, a lane an output (with math.h): norms, activations,
- * softmax attention.h   scores and mixing
+ *     lanes.h       norms, activations and sums in plain C, a lane an output
+ *     attention.h   scores, softmax and mixing
  *
  * avx512_vnni.c, avx512_bf16.c and neon_dot.c overwrite single products of the level below.
  */
@@ -71,12 +71,14 @@ void locus_weight_row(const struct locus_weight *weight, int row, float *out);
 
 /* ---- operations --------------------------------------------------------------------------- */
 
-/* 32 activations quantised by locus_quantize_block, with what takes back an offset of 8 or 128
- * added to the weights that they multiply: minus the sum of q, times it. */
+/* 32 activations quantised by locus_quantize_block.
+ *
+ * Weights are stored, or loaded, with 8 or 128 added to them, so that they are not negative. The
+ * product with q is then too large by 8 (or 128) times the sum of q. These sums take it back. */
 struct locus_activation_block {
     float scale;
-    int32_t minus_8_sum, minus_128_sum;
-    int32_t minus_128_first; /* of the first 16 alone */
+    int32_t minus_8_sum, minus_128_sum; /* -8 and -128 times the sum of q */
+    int32_t minus_128_first;            /* -128 times the sum of the first 16 */
     int8_t q[LOCUS_QUANT_BLOCK];
 };
 
@@ -96,7 +98,7 @@ struct locus_activations {
     const uint16_t *bf16;                        /* [n, locus_bf16_cols(cols)] */
 };
 
-/* A row of bfloat16 is filled up with a 0 to whole pairs. */
+/* A row of bf16 is filled up with a 0 to whole pairs. */
 static inline size_t locus_bf16_cols(int cols)
 {
     return ((size_t)cols + 1) / 2 * 2;
@@ -133,8 +135,8 @@ enum locus_activation {
 
 enum locus_cache_format { LOCUS_FORMAT_F32, LOCUS_FORMAT_F16, LOCUS_FORMAT_Q8_0 };
 
-/* One query's softmax in the making, over blocks of keys: a running maximum, 16 partial sums (a key
- * belongs to the sum of its slot mod 16), and the mix of values so far, all relative to `max`. */
+/* One query's softmax, as it takes in one block of keys after another: a running maximum, and 16
+ * partial sums relative to it. A key belongs to the sum of its slot mod 16. */
 struct locus_softmax {
     float max; /* -INFINITY before the first block */
     float sums[LOCUS_KEY_PANEL];
@@ -152,9 +154,9 @@ struct locus_scores {
     float scale;
 };
 
-/* A block of keys goes into the softmax of n_rows queries: of row i scores[i * stride + j] for j in
- * [first[i], end[i]), which may be empty, and the mix of row i takes in their values. Scores are
- * used up; a row of them has room for LOCUS_KV_BLOCK. */
+/* One block of keys for the softmax of n_rows queries. Row i sees the keys j in [first[i], end[i]),
+ * which may be empty: scores[i * stride + j] goes into its softmax, and the key's value into its
+ * mix. Scores are overwritten; a row of them has room for LOCUS_KV_BLOCK. */
 struct locus_mixing {
     enum locus_cache_format format;
     struct locus_softmax *softmax; /* [n_rows] */
@@ -180,9 +182,9 @@ struct locus_kernels {
     /* x[n_cols] rounded by locus_float_to_bf16, filled up to whole pairs. NULL: BF16 weights
      * multiply activations as they are, with plain C's bits. */
     void (*to_bf16)(uint16_t *bf16, const float *x, int n_cols);
-    /* x[n] as halves, and back. */
+    /* x[n] as f16, and back. */
     void (*to_f16)(uint16_t *out, const float *x, int n);
-    void (*from_f16)(float *out, const uint16_t *halves, int n);
+    void (*from_f16)(float *out, const uint16_t *x, int n);
     void (*norm)(const struct locus_norm *norm, float *out, const float *x, int n);
     /* out[n] = activation(gate[n]), times up[n] unless up is NULL; out may be gate, not up. */
     void (*activate)(enum locus_activation kind, float *out, const float *gate, const float *up,

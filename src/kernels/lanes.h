@@ -37,7 +37,7 @@ INLINE void quantize(struct locus_activation_block *blocks, const float *x, int 
     }
 }
 
-/* ---- halves ------------------------------------------------------------------------------- */
+/* ---- f16 ---------------------------------------------------------------------------------- */
 
 INLINE void to_f16(uint16_t *out, const float *x, int n)
 {

@@ -13,7 +13,7 @@
 /* ---- blocks of a file, along a row -------------------------------------------------------- */
 
 struct locus_q8_0 {
-    uint16_t scale; /* half, as all scales and mins here */
+    uint16_t scale; /* f16, as all scales and mins here */
     int8_t q[LOCUS_QUANT_BLOCK];
 };
 
@@ -77,7 +77,7 @@ struct locus_q6_k {
 /* 32 values of a row: value i is scale[i / 16] * q[i], plus min[i / 16] where the form has mins. */
 struct locus_levels {
     float scale[2], min[2];
-    uint16_t half; /* the scale, of forms that keep halves */
+    uint16_t half; /* the scale, of forms that keep f16 */
     int8_t q[LOCUS_QUANT_BLOCK];
 };
 

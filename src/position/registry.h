@@ -1,30 +1,14 @@
-/* The list of position schemes: a new one is a new file and one line here. */
+/* The position schemes: a new one is a new file, its name here, and a line of registry.c. */
 #ifndef LOCUS_POSITION_REGISTRY_H
 #define LOCUS_POSITION_REGISTRY_H
 
 #include "locus_position.h"
 
-/* In the order of help and error messages. SCHEME(x) stands for locus_scheme_x, the const struct at
- * the end of x.c. */
-#define LOCUS_POSITION_SCHEMES(SCHEME)                                                             \
-    SCHEME(none)                                                                                   \
-    SCHEME(learned)                                                                                \
-    SCHEME(sinusoidal)                                                                             \
-    SCHEME(rope)                                                                                   \
-    SCHEME(xpos)                                                                                   \
-    SCHEME(alibi)                                                                                  \
-    SCHEME(relative)                                                                               \
-    SCHEME(t5)                                                                                     \
-    SCHEME(kerple)                                                                                 \
-    SCHEME(sandwich)                                                                               \
-    SCHEME(fire)                                                                                   \
-    SCHEME(transformer_xl)                                                                         \
-    SCHEME(cope)                                                                                   \
-    SCHEME(recurrent)
-
-#define LOCUS_DECLARE_SCHEME(name) extern const struct locus_position_scheme locus_scheme_##name;
-LOCUS_POSITION_SCHEMES(LOCUS_DECLARE_SCHEME)
-#undef LOCUS_DECLARE_SCHEME
+/* Each is the const struct at the end of its file. */
+extern const struct locus_position_scheme locus_scheme_none, locus_scheme_learned,
+    locus_scheme_sinusoidal, locus_scheme_rope, locus_scheme_xpos, locus_scheme_alibi,
+    locus_scheme_relative, locus_scheme_t5, locus_scheme_kerple, locus_scheme_sandwich,
+    locus_scheme_fire, locus_scheme_transformer_xl, locus_scheme_cope, locus_scheme_recurrent;
 
 /* Other names that a SPEC may use; they print as the scheme's own. */
 struct locus_position_alias {

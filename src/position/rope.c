@@ -1,5 +1,5 @@
-/* Rotary positions: pairs of a query's and a key's dimensions turn by an angle that grows with the
- * position, so that their product depends on the distance alone.
+/* Rotary positions: pairs of a query's and a key's dimensions are rotated by an angle that grows
+ * with the position, so that their product depends on the distance alone.
  *
  * Su et al., "RoFormer" (arXiv 2104.09864), equations 14, 15 and 34: theta_k = base^(-2k/dim) for
  * k < dim/2, (x0, x1) -> (x0 cos - x1 sin, x0 sin + x1 cos) at the angle p theta_k. Dimension k is
@@ -36,7 +36,7 @@ struct rope {
     double *thetas; /* dynamic by row: [session's end - past, dim/2], from n = past + 1 on */
     int past, n_past, trained; /* n_past: those that have been filled */
     int dim, head_dim;
-    int n_axes;                    /* sections of pairs, each turned by its own axis */
+    int n_axes;                    /* sections of pairs, each rotated by its own axis */
     size_t sections[MAX_AXES + 1]; /* pairs at which they begin, and the end */
     bool own_ladders;
     bool adjacent;
@@ -136,7 +136,7 @@ static struct locus_rope_scaling read_scaling(const struct locus_position_spec *
     };
 }
 
-/* Rows that are each turned by their own length are all turned by the text's, if that is known. */
+/* Where each row is rotated by its own length, and the text's is known, all are rotated by that. */
 static void settle(struct locus_position_spec *spec, const struct locus_position_env *env)
 {
     const struct locus_rope_scaling scaling = read_scaling(spec);
@@ -301,8 +301,8 @@ static enum locus_frame frame(const void *state)
 }
 
 /* cosines[half], sines[half]; x0[half] and x1[half] are the pairs' members. */
-static void turn_half(float *restrict x0, float *restrict x1, const float *restrict cosines,
-                      const float *restrict sines, size_t half)
+static void rotate_half(float *restrict x0, float *restrict x1, const float *restrict cosines,
+                        const float *restrict sines, size_t half)
 {
     for (size_t k = 0; k < half; k++) {
         float a = x0[k], b = x1[k];
@@ -311,8 +311,8 @@ static void turn_half(float *restrict x0, float *restrict x1, const float *restr
     }
 }
 
-static void turn_adjacent(float *restrict x, const float *restrict cosines,
-                          const float *restrict sines, size_t half)
+static void rotate_adjacent(float *restrict x, const float *restrict cosines,
+                            const float *restrict sines, size_t half)
 {
     for (size_t k = 0; k < half; k++) {
         float a = x[2 * k], b = x[2 * k + 1];
@@ -321,55 +321,55 @@ static void turn_adjacent(float *restrict x, const float *restrict cosines,
     }
 }
 
-/* Turns n pairs from `first` on, in each of n_heads heads. */
-static void turn_heads(const struct rope *rope, float *rows, int n_heads, const float *cosines,
-                       const float *sines, size_t first, size_t n)
+/* Rotates n pairs from `first` on, in each of n_heads heads. */
+static void rotate_heads(const struct rope *rope, float *rows, int n_heads, const float *cosines,
+                         const float *sines, size_t first, size_t n)
 {
     for (int h = 0; h < n_heads; h++, rows += rope->head_dim) {
         if (rope->adjacent)
-            turn_adjacent(rows + 2 * first, cosines, sines, n);
+            rotate_adjacent(rows + 2 * first, cosines, sines, n);
         else
-            turn_half(rows + first, rows + half_of(rope) + first, cosines, sines, n);
+            rotate_half(rows + first, rows + half_of(rope) + first, cosines, sines, n);
     }
 }
 
 /* Pairs [first, end) to a place in a text longer, n, than the tables are for. */
-static void turn_past(const struct rope *rope, float *rows, int n_heads, int position, int n,
-                      size_t first, size_t end)
+static void rotate_past(const struct rope *rope, float *rows, int n_heads, int position, int n,
+                        size_t first, size_t end)
 {
     const double *theta = rope->thetas + (size_t)(n - rope->past - 1) * half_of(rope);
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
     for (; first < end; first += LOCUS_ANGLES) {
         size_t left = end - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
         locus_sine_cosine_row(position, theta + first, (int)count, sines, cosines);
-        turn_heads(rope, rows, n_heads, cosines, sines, first, count);
+        rotate_heads(rope, rows, n_heads, cosines, sines, first, count);
     }
 }
 
 /* Pairs [first, end) to a place that the tables have no row for. */
-static void turn_beyond(const struct rope *rope, float *rows, int n_heads, int place,
-                        const double *theta, size_t first, size_t end)
+static void rotate_beyond(const struct rope *rope, float *rows, int n_heads, int place,
+                          const double *theta, size_t first, size_t end)
 {
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
     for (; first < end; first += LOCUS_ANGLES) {
         size_t left = end - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
         fill_row(rope, place, theta + first, count, cosines, sines);
-        turn_heads(rope, rows, n_heads, cosines, sines, first, count);
+        rotate_heads(rope, rows, n_heads, cosines, sines, first, count);
     }
 }
 
 /* Pairs [first, end) to a place, by one of the tables. */
-static void turn_by_table(const struct rope *rope, float *rows, int n_heads, int place,
-                          size_t table, size_t first, size_t end)
+static void rotate_by_table(const struct rope *rope, float *rows, int n_heads, int place,
+                            size_t table, size_t first, size_t end)
 {
     const int row = place - rope->first;
     if (row < 0 || row >= rope->n_filled) {
-        turn_beyond(rope, rows, n_heads, place, rope->frequencies + table * half_of(rope), first,
-                    end);
+        rotate_beyond(rope, rows, n_heads, place, rope->frequencies + table * half_of(rope), first,
+                      end);
         return;
     }
     const size_t at = (table * (size_t)rope->n_rows + (size_t)row) * half_of(rope) + first;
-    turn_heads(rope, rows, n_heads, rope->cosines + at, rope->sines + at, first, end - first);
+    rotate_heads(rope, rows, n_heads, rope->cosines + at, rope->sines + at, first, end - first);
 }
 
 static void rotate(const void *state, const struct locus_rotate_op *op)
@@ -387,9 +387,9 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
             const size_t first = op->coordinates ? rope->sections[s] : 0;
             const size_t end = op->coordinates ? rope->sections[s + 1] : half_of(rope);
             if (past && rope->dynamic)
-                turn_past(rope, rows, op->n_heads, place, length, first, end);
+                rotate_past(rope, rows, op->n_heads, place, length, first, end);
             else
-                turn_by_table(rope, rows, op->n_heads, place, past, first, end);
+                rotate_by_table(rope, rows, op->n_heads, place, past, first, end);
         }
     }
 }
@@ -402,11 +402,11 @@ static bool takes_axes(const void *state, int n_axes)
 
 static const struct locus_param params[] = {
     {"pairs", LOCUS_PARAM_CHOICE, "half", 0, 0, "half|adjacent", true,
-     "which dimensions turn together: k and k + dim/2, or 2k and 2k + 1"},
+     "which dimensions are rotated together: k and k + dim/2, or 2k and 2k + 1"},
     {"dim", LOCUS_PARAM_INT, "head_dim", 2, 1 << 20, NULL, true,
-     "dimensions of a head that turn, the first ones"},
+     "dimensions of a head that are rotated, the first ones"},
     {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, true,
-     "pair k turns by base^(-2k/dim) a position"},
+     "pair k is rotated by base^(-2k/dim) a position"},
     {"scaling", LOCUS_PARAM_CHOICE, "none", 0, 0, "none|linear|ntk|dynamic|yarn|llama3|longrope",
      false, "how angles are changed for texts longer than `trained`"},
     {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
@@ -430,9 +430,9 @@ static const struct locus_param params[] = {
     {"factors", LOCUS_PARAM_CHOICE, "auto", 0, 0, "auto|short|long", false,
      "longrope: which of the checkpoint's factors (auto: long past `trained`)"},
     {"axis1", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
-     "above 0: pairs from this one on turn by the second coordinate a token has (M-RoPE)"},
+     "above 0: pairs from this one on are rotated by the second coordinate a token has (M-RoPE)"},
     {"axis2", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
-     "above 0: pairs from this one on turn by the third"},
+     "above 0: pairs from this one on are rotated by the third"},
     {"ladder", LOCUS_PARAM_CHOICE, "shared", 0, 0, "shared|own", false,
      "axes share one row of frequencies (Qwen2-VL), or each begins anew (axial)"},
     {0},

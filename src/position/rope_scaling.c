@@ -36,7 +36,7 @@ static double base_for(const struct locus_rope_scaling *scaling, double n)
 }
 
 /* The pair, as a real number, that turns `turns` times within L: L theta_k = 2 pi turns. */
-static double pair_that_turns(const struct locus_rope_scaling *scaling, double turns)
+static double pair_of_turns(const struct locus_rope_scaling *scaling, double turns)
 {
     return scaling->dim * locus_log(scaling->trained / (turns * TWO_PI)) /
            (2 * locus_log(scaling->base));
@@ -45,8 +45,8 @@ static double pair_that_turns(const struct locus_rope_scaling *scaling, double t
 void locus_rope_yarn_range(const struct locus_rope_scaling *scaling, double *low, double *high)
 {
     double last = scaling->dim - 1;
-    *low = pair_that_turns(scaling, scaling->beta_fast);
-    *high = pair_that_turns(scaling, scaling->beta_slow);
+    *low = pair_of_turns(scaling, scaling->beta_fast);
+    *high = pair_of_turns(scaling, scaling->beta_slow);
     if (scaling->truncate) {
         *low = floor(*low);
         *high = ceil(*high);
@@ -114,5 +114,5 @@ double locus_rope_magnitude(const struct locus_rope_scaling *scaling)
 
 double locus_rope_ntk_reach(const struct locus_rope_scaling *scaling)
 {
-    return locus_power(scaling->factor, 2 * pair_that_turns(scaling, 1) / (scaling->dim - 2));
+    return locus_power(scaling->factor, 2 * pair_of_turns(scaling, 1) / (scaling->dim - 2));
 }

@@ -24,7 +24,7 @@ enum locus_rope_factors { LOCUS_ROPE_BY_LENGTH, LOCUS_ROPE_SHORT, LOCUS_ROPE_LON
 
 struct locus_rope_scaling {
     enum locus_rope_scaling_kind kind;
-    int dim;            /* r: dimensions that turn; even */
+    int dim;            /* r: dimensions that are rotated; even */
     double base;        /* theta_k = base^(-2k/r) */
     double factor;      /* above 0 */
     double trained;     /* L: the length before any scaling */

@@ -1,7 +1,7 @@
 /* xPos: rotary positions whose pairs also decay with the distance, fast ones the most.
  *
  * Sun et al., "A Length-Extrapolatable Transformer" (arXiv 2212.10554), equations 10 to 12: with
- * zeta_k = (2k/dim + gamma) / (1 + gamma), queries are turned as in rope.c and multiplied by
+ * zeta_k = (2k/dim + gamma) / (1 + gamma), queries are rotated as in rope.c and multiplied by
  * zeta_k^(p/scale_base), keys by zeta_k^(-p/scale_base): pair k of a product has
  * zeta_k^(distance/scale_base).
  *
@@ -126,10 +126,11 @@ static enum locus_status init_xpos(void **state, const struct locus_position_env
     return LOCUS_OK;
 }
 
-/* Turns n pairs from `first` on, in each of n_heads heads; cosines, sines and scales are theirs. */
-static void turn(const struct xpos *xpos, float *rows, int n_heads, size_t first, size_t n,
-                 const float *restrict cosines, const float *restrict sines,
-                 const float *restrict scales)
+/* Rotates n pairs from `first` on, in each of n_heads heads; cosines, sines and scales are theirs.
+ */
+static void rotate_pairs(const struct xpos *xpos, float *rows, int n_heads, size_t first, size_t n,
+                         const float *restrict cosines, const float *restrict sines,
+                         const float *restrict scales)
 {
     const size_t step = xpos->adjacent ? 2 : 1;
     for (int h = 0; h < n_heads; h++, rows += xpos->head_dim) {
@@ -144,15 +145,15 @@ static void turn(const struct xpos *xpos, float *rows, int n_heads, size_t first
 }
 
 /* The same at a place that the tables have no row for. */
-static void turn_beyond(const struct xpos *xpos, float *rows, int n_heads, int place,
-                        const float *scales)
+static void rotate_beyond(const struct xpos *xpos, float *rows, int n_heads, int place,
+                          const float *scales)
 {
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
     for (size_t first = 0; first < xpos->half; first += LOCUS_ANGLES) {
         const size_t left = xpos->half - first, n = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
         for (size_t k = 0; k < n; k++)
             fill_angle(place, xpos->thetas[first + k], cosines + k, sines + k);
-        turn(xpos, rows, n_heads, first, n, cosines, sines, scales + first);
+        rotate_pairs(xpos, rows, n_heads, first, n, cosines, sines, scales + first);
     }
 }
 
@@ -167,10 +168,10 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
         const float *scale = scales + (past > 0 ? (size_t)past : 0) * xpos->half;
         const size_t at = (size_t)row * xpos->half;
         if (row >= 0 && row < xpos->n_rows)
-            turn(xpos, rows, op->n_heads, 0, xpos->half, xpos->cosines + at, xpos->sines + at,
-                 scale);
+            rotate_pairs(xpos, rows, op->n_heads, 0, xpos->half, xpos->cosines + at,
+                         xpos->sines + at, scale);
         else
-            turn_beyond(xpos, rows, op->n_heads, op->positions[i], scale);
+            rotate_beyond(xpos, rows, op->n_heads, op->positions[i], scale);
     }
 }
 
@@ -182,11 +183,11 @@ static enum locus_frame frame(const void *state)
 
 static const struct locus_param params[] = {
     {"pairs", LOCUS_PARAM_CHOICE, "adjacent", 0, 0, "half|adjacent", true,
-     "which dimensions turn together: k and k + dim/2, or 2k and 2k + 1"},
+     "which dimensions are rotated together: k and k + dim/2, or 2k and 2k + 1"},
     {"dim", LOCUS_PARAM_INT, "head_dim", 2, 1 << 20, NULL, true,
-     "dimensions of a head that turn, the first ones"},
+     "dimensions of a head that are rotated, the first ones"},
     {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, true,
-     "pair k turns by base^(-2k/dim) a position"},
+     "pair k is rotated by base^(-2k/dim) a position"},
     {"scale_base", LOCUS_PARAM_FLOAT, "512", 1e-6, 1e15, NULL, false,
      "over this distance pair k decays by zeta_k = (2k/dim + gamma) / (1 + gamma)"},
     {"gamma", LOCUS_PARAM_FLOAT, "0.4", 1e-6, 1e6, NULL, false, "the larger, the less decay"},

@@ -39,8 +39,3 @@ double locus_rng_double(struct locus_rng *rng)
 {
     return (double)(locus_rng_next(rng) >> 11) * 0x1p-53;
 }
-
-float locus_rng_float(struct locus_rng *rng)
-{
-    return (float)(locus_rng_next(rng) >> 40) * 0x1p-24f;
-}

@@ -17,6 +17,5 @@ void locus_rng_seed(struct locus_rng *rng, uint64_t seed);
 uint64_t locus_rng_next(struct locus_rng *rng); /* 64 random bits */
 
 double locus_rng_double(struct locus_rng *rng); /* uniform in [0, 1), a multiple of 2^-53 */
-float locus_rng_float(struct locus_rng *rng);   /* uniform in [0, 1), a multiple of 2^-24 */
 
 #endif
