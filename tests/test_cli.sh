@@ -93,6 +93,23 @@ check "names tensors, rows first" prints '^blk\.1\.ffn_down\.weight +F32 +\[32, 
 check "inspect knows GPT-2" succeeds inspect -m "$data/gpt2-learned.gguf"
 check "as gpt2" prints '^family +gpt2$'
 check "with its scheme" prints '^position +learned$'
+check "layers that differ" succeeds inspect -m "$data/gemma3-local-bases.gguf"
+check "with their windows and positions" \
+    prints '^  layers 0-4,6: window 5, rope:pairs=half,dim=8,base=100,scaling=none$'
+check "and the others" \
+    prints '^  layers 5: all positions seen, rope:.*,base=5000,scaling=linear,factor=4$'
+check "scales and norms" prints '^scales +embeddings times 5\.65685$'
+check "a mixture of experts" succeeds inspect -m "$data/deepseek-experts.gguf"
+check "after layers without" prints '^  layers 0: all positions seen, no experts$'
+check "sinks" succeeds inspect -m "$data/gpt-oss-sinks.gguf"
+check "are told" prints '^attention .*, a sink a head$'
+check "--families" succeeds inspect --families
+check "without a model, what is special" prints '^smollm3 .*of 4 layers the last has no positions$'
+check "on stdout alone, again" silent
+missing=$(for family in $(sed -n 's/^\([^ ]*\) .*/\1/p' "$out"); do
+    grep -qE "(^|[ (])$family([ ,.)]|$)" "$root/README.md" || echo "$family"
+done)
+check "README has each" is "missing: $missing" "missing: "
 check "a full disk" eval '! "$locus" inspect -m "$tiny" >/dev/full 2>"$err"'
 check "is told" says "can't write to standard output: "
 cp "$tiny" "$folder/seven.gguf"
@@ -103,7 +120,11 @@ check "what no session takes" refuses 1 'seven.gguf: position rope: dim is 7; ex
 if has_python; then
     check "inspect --json" succeeds inspect -m "$tiny" --tensors --json
     check "is JSON" is_json 'it["family"] == "llama" and it["n_head_kv"] == 2 and
-        len(it["tensors"]) == 21 and it["tensors"][0]["shape"] == [80, 32]'
+        len(it["tensors"]) == 21 and it["tensors"][0]["shape"] == [80, 32] and
+        it["positions"] == 2 * [it["position"]] and not it["chat_template"]'
+    check "--families --json" succeeds inspect --families --json
+    check "is JSON, too" is_json '[row["position"] for row in it if row["family"] == "gpt2"] == \
+        ["learned"]'
 fi
 for model in "$data"/*.gguf; do
     check "inspect $(basename "$model")" succeeds inspect -m "$model" --tensors

@@ -9,6 +9,7 @@
 
 #include "golden.h"
 #include "locus.h"
+#include "model/model.h"
 #include "position/position.h"
 #include "testing.h"
 
@@ -255,6 +256,27 @@ START_TEST(every_registered_scheme_has_golden_logits)
 }
 END_TEST
 
+/* Families whose bits are those of another model here: see test_families.c. */
+static bool stands_for_another(const char *family)
+{
+    static const char *const others[] = {"gptneox", "bloom", "internlm2", "exaone"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(others[i], family)) return true;
+    return false;
+}
+
+START_TEST(every_family_has_golden_logits)
+{
+    const struct locus_architecture *family;
+    for (size_t i = 0; (family = locus_architecture_at(i)); i++) {
+        bool found = stands_for_another(family->name);
+        for (int m = 0; m < N_MODELS && !found; m++)
+            found = !strcmp(models[m].family, family->name);
+        ck_assert_msg(found, "no golden logits for family %s", family->name);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("golden");
@@ -263,6 +285,7 @@ int main(void)
     tcase_add_loop_test(tests, whole_text_gives_the_bits_of_token_by_token, 0, N_CASES);
     tcase_add_loop_test(tests, checkpoint_names_its_family_and_scheme, 0, N_MODELS);
     tcase_add_loop_test(tests, logits_depend_on_the_scheme, 0, N_CASES);
+    tcase_add_test(tests, every_family_has_golden_logits);
     tcase_add_loop_test(tests, every_registered_scheme_has_golden_logits, 0,
                         (int)locus_position_count());
     suite_add_tcase(suite, tests);

@@ -348,3 +348,8 @@ const struct locus_architecture *locus_architecture_find(const struct locus_chec
                path, (int)(n_bytes < 40 ? n_bytes : 40), name, N_ARCHITECTURES);
     return NULL;
 }
+
+const struct locus_architecture *locus_architecture_at(size_t index)
+{
+    return index < N_ARCHITECTURES ? &table[index] : NULL;
+}

@@ -102,6 +102,9 @@ enum locus_status locus_model_check_kind(const struct locus_checkpoint *checkpoi
 const struct locus_architecture *locus_architecture_find(const struct locus_checkpoint *checkpoint,
                                                          locus_error *error);
 
+/* Row `index` of the table; NULL past the last. */
+const struct locus_architecture *locus_architecture_at(size_t index);
+
 /* Reads and checks a checkpoint's configuration; config->layers is to be freed in any case. */
 enum locus_status locus_config_read(struct locus_config *config,
                                     const struct locus_architecture *architecture,

@@ -2,12 +2,12 @@
  *
  * The model is opened as for a run, so that a file that inspect describes is one that runs.
  */
+#include "cli/commands/inspect.h"
+
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
 #include "cli/kit/json.h"
@@ -15,31 +15,6 @@
 #include "cli/kit/model_file.h"
 #include "forward/session.h"
 #include "model/finite.h"
-#include "position/layers.h"
-#include "tokenizer/tokenizer.h"
-
-struct inspect_options {
-    struct locus_common common; /* first, as in every command */
-    bool tensors, check, json;
-};
-
-struct inspection {
-    const struct inspect_options *options;
-    char *path;
-    locus_model *model;
-    const struct locus_checkpoint *checkpoint;
-    locus_model_info info;
-    locus_tokenizer *tokenizer; /* NULL: the checkpoint has none */
-    struct locus_buffer position;
-};
-
-/* Tensors of one element type. */
-struct type_sum {
-    const char *name;
-    int64_t tensors, values, bytes;
-};
-
-enum { MAX_TYPES = 8 };
 
 /* ---- looking ------------------------------------------------------------------------------ */
 
@@ -61,12 +36,12 @@ static int resolve_position(struct inspection *inspection)
 {
     const locus_model_info *info = &inspection->info;
     const struct locus_position_env env = locus_model_env(inspection->model, info->trained_length);
-    struct locus_layer_specs specs;
+    struct locus_layer_specs *specs = &inspection->specs;
     locus_error error;
-    if (locus_layer_specs_resolve(&specs, NULL, info->position, NULL, &env, &error) ||
+    if (locus_layer_specs_resolve(specs, NULL, info->position, NULL, &env, &error) ||
         try_position(inspection, &error))
         return locus_log_error("%s: %s", inspection->path, error.message);
-    locus_layer_specs_print(&specs, &inspection->position);
+    locus_layer_specs_print(specs, &inspection->position);
     return inspection->position.failed ? locus_log_error("out of memory for the position") : -1;
 }
 
@@ -105,7 +80,7 @@ static int look(struct inspection *inspection)
     return status;
 }
 
-static int64_t n_values(const struct locus_tensor *tensor)
+int64_t inspect_n_values(const struct locus_tensor *tensor)
 {
     return tensor->dims[0] * tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
 }
@@ -115,8 +90,8 @@ static const char *type_name(const struct locus_tensor *tensor)
     return locus_tensor_type_find((uint32_t)tensor->type)->name;
 }
 
-/* Sums by element type, in the order of their first tensor; returns how many. */
-static int sum_types(const struct locus_checkpoint *checkpoint, struct type_sum sums[MAX_TYPES])
+int inspect_sum_types(const struct locus_checkpoint *checkpoint,
+                      struct inspect_type_sum sums[INSPECT_MAX_TYPES])
 {
     int n = 0;
     for (size_t i = 0; i < locus_checkpoint_n_tensors(checkpoint); i++) {
@@ -125,174 +100,21 @@ static int sum_types(const struct locus_checkpoint *checkpoint, struct type_sum 
         int at = 0;
         while (at < n && strcmp(sums[at].name, name) != 0)
             at++;
-        if (at == MAX_TYPES) continue;
-        if (at == n) sums[n++] = (struct type_sum){.name = name};
+        if (at == INSPECT_MAX_TYPES) continue;
+        if (at == n) sums[n++] = (struct inspect_type_sum){.name = name};
         sums[at].tensors++;
-        sums[at].values += n_values(tensor);
+        sums[at].values += inspect_n_values(tensor);
         sums[at].bytes += (int64_t)tensor->n_bytes;
     }
     return n;
-}
-
-/* ---- text --------------------------------------------------------------------------------- */
-
-/* "1,234,567" */
-static const char *with_commas(int64_t number, char text[32])
-{
-    char digits[24];
-    int n = snprintf(digits, sizeof digits, "%" PRId64, number), used = 0;
-    for (int i = 0; i < n; i++) {
-        if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-') text[used++] = ',';
-        text[used++] = digits[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
-static void append_token(struct locus_buffer *out, const char *label, int32_t token)
-{
-    locus_buffer_printf(out, token < 0 ? ", %s none" : ", %s %d", label, (int)token);
-}
-
-static void describe_check(const struct inspection *inspection, struct locus_buffer *out)
-{
-    const size_t n_tensors = locus_checkpoint_n_tensors(inspection->checkpoint);
-    int64_t sum = 0;
-    char number[32];
-    for (size_t i = 0; i < n_tensors; i++)
-        sum += n_values(locus_checkpoint_tensor_at(inspection->checkpoint, i));
-    locus_buffer_printf(out, "checked          all %s values of %zu tensors are numbers\n",
-                        with_commas(sum, number), n_tensors);
-}
-
-static void describe_file(const struct inspection *inspection, struct locus_buffer *out)
-{
-    const locus_model_info *info = &inspection->info;
-    char number[32], bytes[32];
-    locus_buffer_printf(out, "file             ");
-    locus_text_append(out, inspection->path);
-    locus_buffer_printf(
-        out, "\ncontainer        GGUF version %d, %s bytes, %zu tensors, %zu metadata keys\n",
-        locus_checkpoint_version(inspection->checkpoint),
-        with_commas((int64_t)locus_checkpoint_file(inspection->checkpoint)->size, bytes),
-        locus_checkpoint_n_tensors(inspection->checkpoint),
-        locus_checkpoint_n_keys(inspection->checkpoint));
-    if (info->name && *info->name) {
-        locus_buffer_printf(out, "name             ");
-        locus_text_append(out, info->name);
-        locus_buffer_append(out, "\n", 1);
-    }
-    locus_buffer_printf(out, "family           %s\n", info->family);
-    locus_buffer_printf(out, "parameters       %s\n", with_commas(info->n_parameters, number));
-    struct type_sum sums[MAX_TYPES];
-    int n_types = sum_types(inspection->checkpoint, sums);
-    for (int i = 0; i < n_types; i++)
-        locus_buffer_printf(out, "%-16s %s: %" PRId64 " tensors, %s values, %s bytes\n",
-                            i ? "" : "types", sums[i].name, sums[i].tensors,
-                            with_commas(sums[i].values, number), with_commas(sums[i].bytes, bytes));
-    if (inspection->options->check) describe_check(inspection, out);
-}
-
-/* The layers that see less than all, and how much. */
-static void describe_windows(const struct locus_config *config, struct locus_buffer *out)
-{
-    int n_local = 0, last = 0;
-    for (int i = 0; i < config->n_layer; i++) {
-        const int window = config->layers[i].window;
-        if (!window) continue;
-        if (window != last) locus_buffer_printf(out, ", %d positions seen in layer", window);
-        locus_buffer_printf(out, " %d", i);
-        last = window;
-        n_local++;
-    }
-    if (n_local == config->n_layer) locus_buffer_printf(out, " (all)");
-}
-
-static void describe_decoder(const struct inspection *inspection, struct locus_buffer *out)
-{
-    static const char *const norms[] = {
-        [LOCUS_LAYERNORM] = "LayerNorm", [LOCUS_RMSNORM] = "RMSNorm"};
-    static const char *const norm_places[] = {[LOCUS_NORM_INPUT] = " before each half",
-                                              [LOCUS_NORM_SUM] = " after each sum",
-                                              [LOCUS_NORM_OUTPUT] = " after each half"};
-    static const char *const activations[] = {[LOCUS_GELU_TANH] = "GELU (tanh)",
-                                              [LOCUS_GELU_ERF] = "GELU (erf)",
-                                              [LOCUS_RELU] = "ReLU",
-                                              [LOCUS_SILU] = "SiLU",
-                                              [LOCUS_RELU_SQUARED] = "squared ReLU",
-                                              [LOCUS_CLIPPED_SWISH] = "clipped swish"};
-    const locus_model_info *info = &inspection->info;
-    const struct locus_config *config = &inspection->model->config;
-    locus_buffer_printf(out, "layers           %d of width %d, %s%s%s\n", info->n_layer,
-                        info->n_embd, norms[config->norm], norm_places[config->norm_position],
-                        config->parallel_residual ? ", attention and MLP in parallel" : "");
-    locus_buffer_printf(out, "attention        %d heads of width %d, %d key and value heads",
-                        info->n_head, info->head_dim, info->n_head_kv);
-    describe_windows(config, out);
-    locus_buffer_printf(out, "\nMLP              width %d, %s%s\n", info->n_ff,
-                        activations[config->activation], config->gated ? ", gated" : "");
-    if (config->n_expert > 0)
-        locus_buffer_printf(out, "experts          %d of width %d, %d a token%s\n",
-                            config->n_expert, config->n_ff_expert, config->n_expert_used,
-                            config->n_ff_shared ? " and a shared one" : "");
-    locus_buffer_printf(out, "output           %d logits, %s\n", info->n_vocab,
-                        inspection->model->head.weight.panels ? "a matrix of its own"
-                                                              : "the token embedding's matrix");
-}
-
-static void describe_text(const struct inspection *inspection, struct locus_buffer *out)
-{
-    const locus_model_info *info = &inspection->info;
-    if (inspection->tokenizer) {
-        locus_buffer_printf(out, "tokenizer        %s, %d tokens",
-                            locus_tokenizer_kind(inspection->tokenizer), info->n_tokens);
-        append_token(out, "begin-of-text", info->bos_token);
-        append_token(out, "end-of-text", info->eos_token);
-        for (int32_t id = 0; id < info->n_vocab; id++)
-            if (id != info->eos_token && locus_model_is_end(inspection->model, id))
-                locus_buffer_printf(out, ", also %d", (int)id);
-        locus_buffer_append(out, "\n", 1);
-    } else
-        locus_buffer_printf(out, "tokenizer        none\n");
-    locus_buffer_printf(out, "trained length   %d\n", info->trained_length);
-    locus_buffer_printf(out, "position         %s\n", inspection->position.bytes);
-}
-
-static void describe_tensors(const struct inspection *inspection, struct locus_buffer *out)
-{
-    locus_buffer_printf(out, "\n%-40s  %-5s  %-20s  %s\n", "tensor", "type", "shape", "bytes");
-    for (size_t i = 0; i < locus_checkpoint_n_tensors(inspection->checkpoint); i++) {
-        const struct locus_tensor *tensor = locus_checkpoint_tensor_at(inspection->checkpoint, i);
-        char shape[96];
-        size_t used = 0;
-        for (int d = tensor->n_dims - 1; d >= 0; d--)
-            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRId64,
-                                     used ? ", " : "[", tensor->dims[d]);
-        snprintf(shape + used, sizeof shape - used, "]");
-        size_t start = out->length;
-        locus_text_append(out, tensor->name);
-        int length = (int)(out->length - start);
-        locus_buffer_printf(out, "%*s  %-5s  %-20s  %zu\n", length < 40 ? 40 - length : 0, "",
-                            type_name(tensor), shape, tensor->n_bytes);
-    }
-}
-
-static int print_text(const struct inspection *inspection)
-{
-    struct locus_buffer out = {0};
-    describe_file(inspection, &out);
-    describe_decoder(inspection, &out);
-    describe_text(inspection, &out);
-    if (inspection->options->tensors) describe_tensors(inspection, &out);
-    return locus_stdout_finish(&out);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
 static void add_types(struct locus_json *json, const struct inspection *inspection)
 {
-    struct type_sum sums[MAX_TYPES];
-    int n_types = sum_types(inspection->checkpoint, sums);
+    struct inspect_type_sum sums[INSPECT_MAX_TYPES];
+    int n_types = inspect_sum_types(inspection->checkpoint, sums);
     locus_json_open(json, "types", '[');
     for (int i = 0; i < n_types; i++) {
         locus_json_open(json, NULL, '{');
@@ -342,6 +164,15 @@ static void add_sizes(struct locus_json *json, const struct inspection *inspecti
     for (int i = 0; i < config->n_layer; i++)
         locus_json_int(json, NULL, config->layers[i].window);
     locus_json_close(json, ']');
+    locus_json_open(json, "positions", '[');
+    for (int i = 0; i < config->n_layer; i++) {
+        struct locus_buffer spec = {0};
+        locus_position_print(&inspection->specs.specs[locus_layer_specs_at(&inspection->specs, i)],
+                             &spec);
+        locus_json_text(json, NULL, spec.failed ? "" : spec.bytes);
+        locus_buffer_free(&spec);
+    }
+    locus_json_close(json, ']');
     locus_json_text(json, "activation", activations[config->activation]);
     locus_json_bool(json, "gated", config->gated);
     locus_json_bool(json, "parallel_residual", config->parallel_residual);
@@ -383,6 +214,8 @@ static int print_json(const struct inspection *inspection)
     add_sizes(&json, inspection);
     locus_json_text(&json, "tokenizer",
                     inspection->tokenizer ? locus_tokenizer_kind(inspection->tokenizer) : "none");
+    locus_json_bool(&json, "chat_template",
+                    locus_checkpoint_has(inspection->checkpoint, "tokenizer.chat_template"));
     locus_json_int(&json, "trained_length", info->trained_length);
     locus_json_text(&json, "position", inspection->position.bytes);
     if (inspection->options->check) locus_json_bool(&json, "finite", true);
@@ -398,9 +231,11 @@ static int inspect(void *values, int n_operands, char **operands)
 {
     (void)n_operands, (void)operands;
     struct inspection inspection = {.options = values};
+    if (inspection.options->families) return inspect_print_families(inspection.options->json);
     int status = look(&inspection);
     if (status < 0 && inspection.model)
-        status = inspection.options->json ? print_json(&inspection) : print_text(&inspection);
+        status =
+            inspection.options->json ? print_json(&inspection) : inspect_print_text(&inspection);
     locus_tokenizer_free(inspection.tokenizer);
     locus_model_free(inspection.model);
     locus_buffer_free(&inspection.position);
@@ -417,17 +252,22 @@ static const struct locus_option table[] = {
      .type = LOCUS_OPTION_FLAG,
      .offset = offsetof(struct inspect_options, check),
      .help = "read every tensor, and fail if a value is not a number or infinite"},
+    {.name = "families",
+     .type = LOCUS_OPTION_FLAG,
+     .offset = offsetof(struct inspect_options, families),
+     .help = "list the families of checkpoints that are known, and what is special of each; -m is "
+             "not read"},
     {.name = "json",
      .type = LOCUS_OPTION_FLAG,
      .offset = offsetof(struct inspect_options, json),
-     .help = "one object"},
+     .help = "one object; of families an array of them"},
     {.name = NULL},
 };
 
 const struct locus_command locus_command_inspect = {
     .name = "inspect",
     .summary = "Say what a checkpoint is: family, sizes, types, tokenizer, position scheme.",
-    .usage = "[-m FILE] [--tensors] [--check] [--json]",
+    .usage = "[-m FILE] [--tensors] [--check] [--families] [--json]",
     .options = table,
     .values_size = sizeof(struct inspect_options),
     .run = inspect,
