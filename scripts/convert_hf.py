@@ -19,11 +19,12 @@ import textwrap
 from pathlib import Path
 
 from checkpoint import KINDS, Value, refuse_pointer, write
-from hf_decoder import Decoder, Unsayable, generic_metadata, own_metadata
+from hf_decoder import Decoder, Unsayable, generic_metadata
 from hf_families import FAMILIES, Family
 from hf_folder import Config, Weights, read_json, say, shown
+from hf_own import own_metadata, own_names
 from hf_reading import IGNORED
-from hf_tensors import read_tensors
+from hf_tensors import bare_norms, read_tensors, renamed
 from hf_tokenizer import byte_level_bpe
 from output import Failure, refuse_inputs, run
 
@@ -151,6 +152,10 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
     tensors = read_tensors(decoder, Weights.of_folder(folder))
     name = name.encode("utf-8", "replace").decode()  # a folder's name may be any bytes
     architecture, metadata = describe(decoder, generic, folder / "config.json")
+    if architecture != "locus":
+        tensors = renamed(tensors, own_names(decoder))
+    elif decoder.bare_norms:
+        tensors += bare_norms(decoder)
     metadata = {"general.name": name, **metadata}
     metadata |= byte_level_bpe(folder, config, decoder.n_vocab) | chat_templates(folder)
     write(output, architecture, metadata, tensors, kind)

@@ -1,16 +1,14 @@
 """A decoder as configurations of Hugging Face tell it, and how a GGUF file says the same.
 
-A family reads its config.json into a `Decoder`. `own_metadata` says it with the keys of the
-family's own architecture, as llama.cpp's converter does, `generic_metadata` with those of the
-architecture `locus`, which spells every choice out. What one of them has no key for is told by
-name.
+A family reads its config.json into a `Decoder`. `generic_metadata` says it with the keys of the
+architecture `locus`, which spells every choice out; hf_own.py with those of the family's own. What
+one of them has no key for is told by name.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,10 +85,14 @@ class Rope:
     pairs: str = "half"
     scaling: Scaling | None = None
     layers: tuple[int, ...] | None = None  # that rotate; None: all
+    local: Rope | None = None  # of layers with a window, where it is another
 
-    def only(self, layers: tuple[int, ...]) -> Rope:
+    def only(self, layers: Sequence[int]) -> Rope:
         """The same in some layers."""
-        return replace(self, layers=layers)
+        return replace(self, layers=tuple(layers))
+
+    def rotating(self, n_layer: int) -> list[bool]:
+        return [self.layers is None or i in self.layers for i in range(n_layer)]
 
     def spec(self) -> str:
         text = f"rope:pairs={self.pairs},dim={self.dim},base={number(self.base)}"
@@ -173,6 +175,7 @@ class Decoder:
     gated: bool = False
     norm_position: str = "pre"
     embedding_norm: bool = False
+    bare_norms: bool = False  # have no weights
     parallel_residual: bool = False
     embedding_scale: float = 1
     attention_scale: float | None = None  # of scores; None: 1/sqrt(head_dim)
@@ -207,80 +210,6 @@ class Decoder:
         return [self.window > 0] * self.n_layer if not self.local else list(self.local)
 
 
-@dataclass(frozen=True)
-class Own:
-    """What an architecture of GGUF is by itself; `says` are the fields of a Decoder that its files
-    have keys for."""
-
-    norm: str
-    activation: str
-    position: str  # alibi, or how its SPEC begins
-    gated: bool = False
-    norm_position: str = "pre"
-    embedding_norm: bool = False
-    parallel_residual: bool = False
-    root_embedding_scale: bool = False
-    divides_logits: bool = False
-    normed_experts: bool = False
-    score_cap: float = 0
-    logit_cap: float = 0
-    every_second: bool = False  # local layers: the first of two, where no key says it
-    says: frozenset[str] = field(default_factory=frozenset)
-
-
-def says(*fields: str) -> frozenset[str]:
-    return frozenset(fields)
-
-
-HALF, ADJACENT = "rope:pairs=half", "rope:pairs=adjacent"
-OWN = {
-    "gpt2": Own("layernorm", "gelu_tanh", "learned"),
-    "starcoder": Own("layernorm", "gelu_tanh", "learned"),
-    "gptneox": Own(
-        "layernorm", "gelu_erf", HALF, parallel_residual=True, says=says("parallel_residual")
-    ),
-    "bloom": Own("layernorm", "gelu_tanh", "alibi", embedding_norm=True),
-    "mpt": Own("layernorm", "gelu_erf", "alibi", says=says("max_bias", "clip_qkv")),
-    "llama": Own(
-        "rmsnorm", "silu", ADJACENT, gated=True, normed_experts=True, says=says("experts", "window")
-    ),
-    "qwen2": Own("rmsnorm", "silu", HALF, gated=True, says=says("window")),
-    "qwen3": Own("rmsnorm", "silu", HALF, gated=True, says=says("window")),
-    "qwen2moe": Own("rmsnorm", "silu", HALF, gated=True, says=says("window", "experts")),
-    "qwen3moe": Own(
-        "rmsnorm", "silu", HALF, gated=True, normed_experts=True, says=says("window", "experts")
-    ),
-    "gemma": Own("rmsnorm", "gelu_tanh", HALF, gated=True, root_embedding_scale=True),
-    "gemma2": Own(
-        *("rmsnorm", "gelu_tanh", HALF),
-        gated=True,
-        root_embedding_scale=True,
-        score_cap=50,
-        logit_cap=30,
-        every_second=True,
-        says=says("score_cap", "logit_cap", "window", "attention_scale"),
-    ),
-    "olmo2": Own("rmsnorm", "silu", HALF, gated=True, norm_position="output"),
-    "command-r": Own(
-        *("layernorm", "silu", ADJACENT),
-        gated=True,
-        parallel_residual=True,
-        says=says("logit_scale"),
-    ),
-    "granite": Own(
-        *("rmsnorm", "silu", ADJACENT),
-        gated=True,
-        divides_logits=True,
-        says=says("embedding_scale", "attention_scale", "residual_scale", "logit_scale"),
-    ),
-    "phi2": Own("layernorm", "gelu_tanh", HALF, parallel_residual=True),
-    "phi3": Own("rmsnorm", "silu", HALF, gated=True, says=says("window")),
-    "starcoder2": Own("layernorm", "gelu_tanh", HALF, says=says("window")),
-    "stablelm": Own("layernorm", "silu", HALF, gated=True, says=says("parallel_residual")),
-    "nemotron": Own("layernorm", "relu_squared", HALF),
-}
-
-
 # ---- keys ----------------------------------------------------------------------------------
 
 
@@ -313,22 +242,33 @@ def shape_keys(decoder: Decoder) -> dict[str, Value]:
     return found
 
 
-def layer_list(layers: list[int]) -> str:
-    return ",".join(map(str, layers))
+def layer_list(marked: Sequence[bool]) -> str:
+    """The layers that are marked, as a SPEC names them: 0::6,1::6, or one by one."""
+    n = len(marked)
+    for period in range(1, min(n, 13)):
+        if all(marked[i] == marked[i + period] for i in range(n - period)):
+            return ",".join(
+                f"{i}::{period}" if i + period < n else str(i) for i in range(period) if marked[i]
+            )
+    return ",".join(str(i) for i in range(n) if marked[i])
+
+
+MOST = 1023  # bytes of a SPEC
 
 
 def whole_spec(decoder: Decoder) -> str:
     """The SPEC of locus.position."""
     position = decoder.position
     text = position.spec()
-    if isinstance(position, Rope) and position.layers is not None:
-        without = [i for i in range(decoder.n_layer) if i not in position.layers]
-        step = without[0] + 1 if without else 1
-        even = list(range(step - 1, decoder.n_layer, step))
-        if without:
-            named = f"{step - 1}::{step}" if without == even else layer_list(without)
-            text += f"; layers {named} none"
-    if len(text) > 255:
+    if isinstance(position, Rope):
+        rotating, local = position.rotating(decoder.n_layer), decoder.local_layers()
+        if not all(rotating):
+            text += f"; layers {layer_list([not rotates for rotates in rotating])} none"
+        if position.local is not None and any(local):
+            other, scaling = position.local, position.local.scaling
+            more = scaling.spec() if scaling else ",scaling=none,factor=1" * bool(position.scaling)
+            text += f"; layers {layer_list(local)} rope:base={number(other.base)}{more}"
+    if len(text) > MOST:
         raise Unsayable(f"the position SPEC {text[:40]}... of {len(text)} characters")
     return text
 
@@ -341,8 +281,7 @@ def window_every(decoder: Decoder) -> int:
     every = local.index(True) + 1
     if every > 1 and local == [(i + 1) % every == 0 for i in range(decoder.n_layer)]:
         return every
-    layers = layer_list([i for i, is_local in enumerate(local) if is_local])
-    raise Unsayable(f"a window in layers {layers} alone")
+    raise Unsayable(f"a window in layers {layer_list(local)} alone")
 
 
 def generic_metadata(decoder: Decoder) -> dict[str, Value]:
@@ -379,97 +318,3 @@ def generic_metadata(decoder: Decoder) -> dict[str, Value]:
         if every:
             found[".attention.window_every"] = every
     return found
-
-
-def own_window(decoder: Decoder, own: Own) -> dict[str, Value]:
-    """attention.sliding_window, and a pattern where it isn't the architecture's."""
-    local = decoder.local_layers()
-    if not any(local):
-        return {".attention.sliding_window": 0} if own.every_second else {}
-    found: dict[str, Value] = {".attention.sliding_window": decoder.window}
-    if own.every_second and local == [i % 2 == 0 for i in range(decoder.n_layer)]:
-        return found
-    if not all(local) or own.every_second:
-        found[".attention.sliding_window_pattern"] = local
-    return found
-
-
-def own_position(decoder: Decoder, own: Own) -> dict[str, Value]:
-    position = decoder.position
-    if isinstance(position, Alibi):
-        if "max_bias" in own.says and not position.scaled:
-            return {".attention.max_alibi_bias": float(position.max_bias)}
-        if position != Alibi():
-            raise Unsayable(f"position {position.spec()}")
-        return {}
-    if isinstance(position, Plain):
-        return {}
-    if position.layers is not None and len(position.layers) < decoder.n_layer:
-        raise Unsayable("layers that don't rotate")
-    found: dict[str, Value] = {
-        ".rope.dimension_count": position.dim,
-        ".rope.freq_base": float(position.base),
-    }
-    keys = position.scaling.keys() if position.scaling else {}
-    if keys is None:  # the SPEC stands for all that the keys say
-        return {**found, "locus.position": position.spec()}
-    return found | keys
-
-
-def refuse_fixed(decoder: Decoder, own: Own) -> None:
-    """What the architecture's name alone says, and no key can change."""
-    spec = decoder.position.spec()
-    exact = own.position == "learned"
-    if spec != own.position if exact else not spec.startswith(own.position):
-        raise Unsayable(f"position {spec.split(',')[0]}")
-    for name in ("norm", "norm_position", "activation", "gated", "embedding_norm"):
-        value = getattr(decoder, name)
-        if value != getattr(own, name):
-            raise Unsayable(f"{name} {str(value).lower()}")
-
-
-def own_scales(decoder: Decoder, own: Own) -> dict[str, Value]:
-    """Flags and factors, where they aren't the architecture's."""
-    root = math.sqrt(decoder.n_embd) if own.root_embedding_scale else 1
-    scale = 1 / math.sqrt(decoder.head_dim)
-    if decoder.architecture == "gemma2" and decoder.n_layer == 46:  # the 27B
-        scale = math.sqrt(decoder.n_head / decoder.n_embd)
-    usual = {  # field: key, what it is without
-        "parallel_residual": ("use_parallel_residual", own.parallel_residual),
-        "embedding_scale": ("embedding_scale", root),
-        "residual_scale": ("residual_scale", 1),
-        "logit_scale": ("logit_scale", 1),
-        "attention_scale": ("attention.scale", scale),
-        "score_cap": ("attn_logit_softcapping", own.score_cap),
-        "logit_cap": ("final_logit_softcapping", own.logit_cap),
-        "clip_qkv": ("attention.clamp_kqv", 0),
-    }
-    found: dict[str, Value] = {}
-    for name, (key, without) in usual.items():
-        value = getattr(decoder, name)
-        if value is None or math.isclose(value, without, rel_tol=1e-12):
-            continue
-        if name not in own.says:
-            raise Unsayable(f"{name} {value}")
-        if name == "logit_scale" and own.divides_logits:
-            value = 1 / value
-        found["." + key] = value if isinstance(value, bool) else float(value)
-    return found
-
-
-def own_metadata(decoder: Decoder) -> dict[str, Value]:
-    """The family's own architecture."""
-    own = OWN.get(decoder.architecture)
-    if own is None:
-        raise Unsayable(f"architecture {decoder.architecture}")
-    refuse_fixed(decoder, own)
-    epsilon = "layer_norm_epsilon" if own.norm == "layernorm" else "layer_norm_rms_epsilon"
-    found = shape_keys(decoder) | {f".attention.{epsilon}": decoder.norm_epsilon}
-    if any(decoder.local_layers()) and "window" not in own.says:
-        raise Unsayable(f"a window of {decoder.window}")
-    if decoder.experts is not None:
-        if "experts" not in own.says:
-            raise Unsayable("a mixture of experts")
-        if decoder.experts.normed != own.normed_experts:
-            found[".expert_weights_norm"] = decoder.experts.normed
-    return found | own_scales(decoder, own) | own_window(decoder, own) | own_position(decoder, own)

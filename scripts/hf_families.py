@@ -47,6 +47,19 @@ from hf_llama import (
     stablelm,
     starcoder2,
 )
+from hf_recent import (
+    arcee,
+    cohere2,
+    exaone4,
+    gemma3,
+    glm,
+    glm4,
+    granite_moe,
+    olmo,
+    olmo3,
+    olmoe,
+    seed_oss,
+)
 
 
 @dataclass(frozen=True)
@@ -95,4 +108,16 @@ FAMILIES = {
     "starcoder2": Family(starcoder2, "Starcoder2"),
     "stablelm": Family(stablelm, "StableLm"),
     "nemotron": Family(nemotron, "Nemotron"),
+    "gemma3_text": Family(gemma3, "Gemma3"),
+    "olmo": Family(olmo, "Olmo"),
+    "olmo3": Family(olmo3, "Olmo3"),
+    "olmoe": Family(olmoe, "Olmoe", experts=("num_experts",)),
+    "cohere2": Family(cohere2, "Cohere2"),
+    "exaone4": Family(exaone4, "Exaone4"),
+    "glm": Family(glm, "Glm"),
+    "glm4": Family(glm4, "Glm4"),
+    "granitemoe": Family(granite_moe, "GraniteMoe", experts=("num_local_experts",)),
+    "granitemoeshared": Family(granite_moe, "GraniteMoeShared", experts=("num_local_experts",)),
+    "seed_oss": Family(seed_oss, "SeedOss"),
+    "arcee": Family(arcee, "Arcee"),
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import hf_names as names
-from hf_decoder import Decoder, Experts
+from hf_decoder import Decoder, Experts, Rope
 from hf_folder import Config, shown
 from hf_reading import (
     Fields,
@@ -31,13 +32,14 @@ def llama_fields(
     base: float = 10000.0,
     smallest: float = 1e-6,
     head_dim: int | None = None,
+    act: str = "silu",
 ) -> Fields:
-    """`base`, `smallest` (of norms) and `head_dim` are the values of absent keys."""
+    """`base`, `smallest` (of norms), `head_dim` and `act` are the values of absent keys."""
     shape = grouped(c, head_dim)
     return {
         **shape,
         **rmsnorm(c, smallest),
-        "activation": activation(c, "hidden_act", "silu"),
+        "activation": activation(c, "hidden_act", act),
         "gated": True,
         "position": read_rope(c, shape, pairs, default=base),
         "tied": tied(c, False),
@@ -67,7 +69,7 @@ def mixtral(c: Config) -> Decoder:
 
 
 def smollm3(c: Config) -> Decoder:
-    fields = llama_fields(c, "half", 2000000.0)
+    fields = llama_fields(c, "adjacent", 2000000.0)
     n_layer, every = fields["n_layer"], c.count("no_rope_layer_interval", 4)
     rotates = c.flags("no_rope_layers", n_layer, {1: True, 0: False})
     if rotates is None:
@@ -76,7 +78,7 @@ def smollm3(c: Config) -> Decoder:
     fields["position"] = fields["position"].only(layers)
     fields |= layer_windows(c, [not rotating for rotating in rotates])
     c.has("max_window_layers")
-    return Decoder(architecture="smollm3", names=names.LLAMA, **fields)
+    return Decoder(architecture="smollm3", names=names.LLAMA_ADJACENT, **fields)
 
 
 def qwen_windows(c: Config, n_layer: int) -> Fields:
@@ -133,7 +135,7 @@ def qwen3_moe(c: Config) -> Decoder:
     return Decoder(architecture="qwen3moe", names=names.QWEN3_MOE, **fields)
 
 
-def gemma_fields(c: Config) -> Fields:
+def gemma_fields(c: Config, rope: Callable[..., Rope] = read_rope, **bases: float) -> Fields:
     shape = grouped(c, 256)
     c.refuse("use_bidirectional_attention", "attention to later tokens doesn't fit")
     # An older name, whose "gelu" meant the approximation.
@@ -144,7 +146,7 @@ def gemma_fields(c: Config) -> Fields:
         **rmsnorm(c, 1e-6),
         "activation": activation(c, "hidden_activation", default),
         "gated": True,
-        "position": read_rope(c, shape),
+        "position": rope(c, shape, **bases),
         "embedding_scale": math.sqrt(shape["n_embd"]),
         "tied": tied(c, True),
     }
@@ -200,15 +202,21 @@ def cohere(c: Config) -> Decoder:
     )
 
 
+def granite_scales(c: Config) -> Fields:
+    return {
+        "embedding_scale": c.positive("embedding_multiplier", 1.0),
+        "attention_scale": c.positive("attention_multiplier", 1.0),
+        "residual_scale": c.positive("residual_multiplier", 1.0),
+        "logit_scale": 1 / c.positive("logits_scaling", 1.0),
+    }
+
+
 def granite(c: Config) -> Decoder:
     return Decoder(
         architecture="granite",
         names=names.LLAMA_ADJACENT,
         **llama_fields(c, "adjacent"),
-        embedding_scale=c.positive("embedding_multiplier", 1.0),
-        attention_scale=c.positive("attention_multiplier", 1.0),
-        residual_scale=c.positive("residual_multiplier", 1.0),
-        logit_scale=1 / c.positive("logits_scaling", 1.0),
+        **granite_scales(c),
     )
 
 

@@ -44,6 +44,8 @@ class Names:
     transforms: Mapping[str, Transform] = field(default_factory=dict)
     stacked: Mapping[str, str] = field(default_factory=dict)
     experts: Mapping[str, str] = field(default_factory=dict)
+    # Parts that are rows of a larger matrix: its name, and which of how many equal shares.
+    fused: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
     base: str = ""  # before the names of a file that holds the head, too; without it, they may lack
     buffers: str = ""  # pattern of what older files hold, though it follows from the configuration
 
@@ -370,6 +372,32 @@ STABLELM_HEAD_NORMS = {
     "attn_q_norm": "self_attn.q_layernorm.norms.{}",
     "attn_k_norm": "self_attn.k_layernorm.norms.{}",
 }
+GEMMA3 = GEMMA2.but(parts=HEAD_NORMS, transforms=dict.fromkeys(HEAD_NORMS, plus_one))
+NO_NORMS = {"attn_norm": None, "ffn_norm": None}
+OLMO = LLAMA_ADJACENT.but(whole={"output_norm": None}, parts=NO_NORMS)
+OLMOE = QWEN3_MOE.but(parts=NO_MLP)
+ARCEE = LLAMA_ADJACENT.but(parts={"ffn_gate": None})
+GLM = LLAMA.but(parts={"ffn_gate": None, "ffn_up": "mlp.gate_up_proj"})
+GLM4 = GLM.but(
+    parts={
+        "post_attention_norm": "post_self_attn_layernorm",
+        "post_ffw_norm": "post_mlp_layernorm",
+    },
+)
+GRANITE_MOE = LLAMA_ADJACENT.but(
+    parts=NO_MLP
+    | {
+        "ffn_gate_inp": "block_sparse_moe.router.layer",
+        "ffn_down_shexp": "shared_mlp.output_linear",
+    },
+    fused={
+        "ffn_gate_exps": ("block_sparse_moe.input_linear", 0, 2),
+        "ffn_up_exps": ("block_sparse_moe.input_linear", 1, 2),
+        "ffn_down_exps": ("block_sparse_moe.output_linear", 0, 1),
+        "ffn_gate_shexp": ("shared_mlp.input_linear", 0, 2),
+        "ffn_up_shexp": ("shared_mlp.input_linear", 1, 2),
+    },
+)
 NEMOTRON = UNGATED.but(
     transforms=dict.fromkeys(("attn_norm", "ffn_norm", "output_norm"), plus_one),
 )

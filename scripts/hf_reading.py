@@ -23,7 +23,7 @@ IGNORED = re.compile(  # keys of any config.json that change nothing that is com
     r"|return_dict_in_generate|forced_(bos|eos)_token_id|remove_invalid_values"
     r"|exponential_decay_length_penalty|(begin_)?suppress_tokens|cache_implementation"
     # What the tensors tell: a bias that is there is added.
-    r"|attention_bias|mlp_bias|use_bias|use_qkv_bias|qkv_bias|bias|enable_bias|no_bias"
+    r"|attention_bias|mlp_bias|use_bias|use_qkv_bias|qkv_bias|attention_out_bias|bias|enable_bias|no_bias"
     # Of training, of how sums or experts are run, or of other programs.
     r"|pretraining_tp|transformers\.js_config|unsloth_\w+|is_llama_config|tokenizer_name"
     r"|model_max_length|max_sequence_length|_flash_attn_2_enabled"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,13 +45,44 @@ def read_rope(
     parameters = own if own.values else old
     if own.values and old.values and own.values != old.values:
         raise Failure(f"{c.path}: rope_parameters and rope_scaling, its older name, differ")
+    theta = c.positive("rope_theta", default)
+    return read_parameters(c, parameters, shape, pairs, theta, share)
+
+
+def read_layered_rope(
+    c: Config, shape: dict[str, Any], default: float, local: float | None = None
+) -> Rope:
+    """Local layers (sliding_attention) have a rotation of their own; before transformers 5 its base
+    was rope_local_base_freq, and rope_scaling that of the others. `default` and `local` are bases
+    where there is none; None: the others'."""
+    parameters, old = c.section("rope_parameters"), c.section("rope_scaling")
+    theta = c.positive("rope_theta", default)
+    other = c.positive("rope_local_base_freq", local or theta)
+    if parameters.values:
+        whole = parameters.section("full_attention")
+        part = parameters.section("sliding_attention")
+        parameters.refuse_unknown(NOTHING)
+    else:
+        whole, part = old, Config(c.path, "sliding_attention", {})
+    rope = read_parameters(c, whole, shape, "half", theta, 1.0)
+    narrow = read_parameters(c, part, shape, "half", other, 1.0)
+    if rope.scaling and rope.scaling.kind in ("llama3", "longrope"):
+        kind = rope.scaling.kind
+        raise Failure(f"{whole.path}: rope_type {kind} beside layers of another rotation")
+    return rope if narrow == rope else replace(rope, local=narrow)
+
+
+def read_parameters(
+    c: Config, parameters: Config, shape: dict[str, Any], pairs: str, theta: float, share: float
+) -> Rope:
+    """`theta` and `share` where the parameters don't say them."""
     nested = [key for key, value in parameters.values.items() if isinstance(value, dict)]
     if nested:
         raise Failure(
             f"{parameters.path}: {shown(nested[0])} has a rotation of its own; one for all layers "
             "is expected"
         )
-    theta = parameters.get("rope_theta", float, c.positive("rope_theta", default))
+    theta = parameters.get("rope_theta", float, theta)
     part = parameters.get(
         "partial_rotary_factor", float, c.get("partial_rotary_factor", float, share)
     )

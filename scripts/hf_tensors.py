@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -100,6 +101,23 @@ class Finder:
             else:
                 yield Tensor(name, shape, changed(found, transform, place))
 
+    def part(self, ours: str, theirs: str, part: str, at: int, n: int) -> Tensor:
+        """Rows [at, at + 1) n-ths of a matrix, or of each expert's."""
+        rows, cols = self.shapes[part]
+        if not part.endswith("_exps"):
+            found = self.take(f"{theirs}.weight", (n * rows, cols))
+            first = at * rows
+            return Tensor(f"{ours}.weight", (rows, cols), lambda: found.rows(first, first + rows))
+        experts = self.decoder.experts.n if self.decoder.experts else 0
+        found = self.take(f"{theirs}.weight", (experts, n * rows, cols))
+
+        def blocks() -> Iterator[np.ndarray]:
+            for e in range(experts):
+                yield found.rows(e, e + 1)[:, at * rows : (at + 1) * rows]
+
+        shape = (experts, rows, cols)
+        return Tensor(f"{ours}.weight", shape, lambda: np.concatenate([*blocks()]), blocks)
+
     def stacked(self, ours: str, theirs: str, n: int, shape: tuple[int, ...]) -> Tensor:
         """n tensors as one, [n, *shape]."""
         found = [self.take(f"{theirs.format(i)}.weight", shape) for i in range(n)]
@@ -179,6 +197,9 @@ def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
     for part, theirs in names.stacked.items():
         n = d.n_head if part == "attn_q_norm" else d.n_head_kv
         yield finder.stacked(block + part, prefix + theirs, n, (d.head_dim,))
+    for part, (theirs, at, n) in names.fused.items():
+        if d.has_experts(i) and finder.shapes[part][0]:
+            yield finder.part(block + part, prefix + theirs, part, at, n)
     if d.has_experts(i) and d.experts:
         for part, theirs in names.experts.items():
             shape = finder.shapes[part]
@@ -203,6 +224,24 @@ def read_tensors(decoder: Decoder, weights: Weights) -> list[Tensor]:
         tensors += decoder.position.tensors()
     check_left(decoder, weights)
     return tensors
+
+
+def renamed(tensors: list[Tensor], names: Mapping[str, str]) -> list[Tensor]:
+    """The same, a layer's parts called otherwise."""
+
+    def called(name: str) -> str:
+        block, dot, rest = name.rpartition(".")
+        stem, part = block.rpartition(".")[0], block.rpartition(".")[2]
+        return f"{stem}.{names[part]}{dot}{rest}" if stem and part in names else name
+
+    return [replace(tensor, name=called(tensor.name)) for tensor in tensors]
+
+
+def bare_norms(decoder: Decoder) -> list[Tensor]:
+    """Weights of ones, for an architecture whose norms have some."""
+    parts = [f"blk.{i}.{part}_norm" for i in range(decoder.n_layer) for part in ("attn", "ffn")]
+    ones = np.ones(decoder.n_embd, np.float32)
+    return [Tensor.of(f"{name}.weight", ones) for name in (*parts, "output_norm")]
 
 
 def check_left(decoder: Decoder, weights: Weights) -> None:

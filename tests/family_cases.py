@@ -145,7 +145,7 @@ def check_published(desk: Desk) -> None:
     desk.says("Gemma 2 without caps",
               gemma2 | {"attn_logit_softcapping": None, "final_logit_softcapping": None}, "gemma2",
               attn_logit_softcapping=0.0, final_logit_softcapping=0.0)  # fmt: skip
-    desk.refuses("no key for a window in layers 0,2 alone", gemma2, generic=True)
+    desk.refuses("no key for a window in layers 0::2 alone", gemma2, generic=True)
     desk.says(
         "Falcon 7B",
         {
@@ -157,8 +157,8 @@ def check_published(desk: Desk) -> None:
             "num_attention_heads": 4, "num_hidden_layers": 2, "parallel_attn": True,
             "vocab_size": 512, "use_cache": True,
         },
-        "locus", attention__head_count_kv=1, parallel_residual=True, context_length=2048,
-        position="rope:pairs=half,dim=16,base=10000",
+        "falcon", attention__head_count_kv=1, context_length=2048, rope__dimension_count=16,
+        tensor_data_layout="jploski",
     )  # fmt: skip
     desk.says(
         "MPT 7B",
@@ -206,7 +206,7 @@ def check_published(desk: Desk) -> None:
             "no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0], "sliding_window": None,
             "use_sliding_window": False,
         },
-        "locus", position="rope:pairs=half,dim=16,base=500000; layers 3::4 none",
+        "smollm3", rope__dimension_count=16, rope__freq_base=500000.0,
     )  # fmt: skip
     desk.says(
         "GPT-J",
@@ -218,6 +218,35 @@ def check_published(desk: Desk) -> None:
         },
         "locus", position="rope:pairs=adjacent,dim=8,base=10000", parallel_residual=True,
     )  # fmt: skip
+
+
+def check_layers(desk: Desk) -> None:
+    """Layers that differ, where an architecture says them by a rule, or by a SPEC."""
+    smollm3 = LLAMA | {"model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"]}
+    some = smollm3 | {"no_rope_layers": [0, 1, 1, 1]}
+    start = "rope:pairs=adjacent,dim=16,base=500000"
+    desk.says("SmolLM3 by other layers", some, "locus", position=f"{start}; layers 0 none")
+    exaone = LLAMA | {"model_type": "exaone4", "architectures": ["Exaone4ForCausalLM"],
+                      "sliding_window": 8}  # fmt: skip
+    desk.says("EXAONE 4", exaone | {"sliding_window_pattern": "LLLG"}, "exaone4",
+              attention__sliding_window=8, attention__sliding_window_pattern=None)  # fmt: skip
+    desk.says("by another pattern", exaone | {"sliding_window_pattern": "LG"}, "exaone4",
+              attention__sliding_window_pattern=[True, False, True, False])  # fmt: skip
+    desk.refuses("sliding_window_pattern is 'LX'", exaone | {"sliding_window_pattern": "LX"})
+    gemma3 = {key: value for key, value in LLAMA.items() if key != "hidden_act"} | {
+        "model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"], "head_dim": 16,
+        "query_pre_attn_scalar": 16, "sliding_window": 8, "sliding_window_pattern": 6,
+        "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0, "num_hidden_layers": 7,
+        "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": None,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+    }  # fmt: skip
+    desk.says("Gemma 3", gemma3, "gemma3", rope__freq_base=1000000.0, rope__freq_base_swa=None,
+              rope__scaling__type="linear", attention__sliding_window_pattern=None)  # fmt: skip
+    desk.says("of another local base", gemma3 | {"rope_local_base_freq": 500.0}, "gemma3",
+              rope__freq_base_swa=500.0)  # fmt: skip
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+              "high_freq_factor": 4.0, "original_max_position_embeddings": 64}  # fmt: skip
+    desk.refuses("llama3 beside layers of another", gemma3 | {"rope_scaling": llama3})
 
 
 def check_refusals(desk: Desk) -> None:
@@ -432,6 +461,7 @@ def main() -> None:
     checks = Checks()
     desk = Desk(checks, work)
     check_published(desk)
+    check_layers(desk)
     check_refusals(desk)
     check_types(checks, work, sys.argv[2] if len(sys.argv) > 2 else None)
     check_memory(checks, work)

@@ -3,13 +3,15 @@ of its family have not. Used by hf_cases.py."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers as hf
+from torch.overrides import TorchFunctionMode
 
 N_VOCAB, N_CONTEXT, N_EMBD, N_FF, N_LAYER, N_HEAD, N_HEAD_KV = 300, 64, 32, 96, 2, 4, 2
 
@@ -22,19 +24,20 @@ class Variant:
     model: str  # transformers' name of its class and configuration, without their endings
     options: dict[str, Any]
     architecture: str
+    config: str = ""  # of another name than the class
     generic: str = "yes"
     end: str = "ForCausalLM"
     is_shared: bool = True  # with llama.cpp, by the architecture's tensors
     longest: int = 96  # tokens that it reads; N_CONTEXT where it can't go past the trained length
     prompt: int = 24  # tokens, of which greedy choice goes on
-    spread: float = 1  # how much larger a layer's weights are, and smaller the embedding's: without
-    # it some models repeat one token
+    spread: float = 1  # how much larger a layer's weights are, and smaller the embedding's: where
+    # both are alike, some models repeat one token
     old: Callable[[dict[str, Any]], None] | None = None  # makes config.json one of transformers 4
     patch: Callable[[Any], None] | None = None  # what transformers' class leaves out
 
     def make(self) -> Any:
         own = {"attn_implementation": "eager", "bos_token_id": 0, "eos_token_id": 0}
-        config = getattr(hf, f"{self.model}Config")(**own | self.options)
+        config = getattr(hf, f"{self.config or self.model}Config")(**own | self.options)
         model = getattr(hf, f"{self.model}{self.end}")(config)
         if self.patch:
             self.patch(model)
@@ -82,6 +85,18 @@ def neox_older(config: dict[str, Any]) -> None:
     config["rotary_pct"] = config.pop("partial_rotary_factor")
 
 
+def gemma3_older(config: dict[str, Any]) -> None:
+    parameters = config.pop("rope_parameters")
+    whole, part = parameters["full_attention"], parameters["sliding_attention"]
+    config["rope_theta"], config["rope_local_base_freq"] = (
+        whole.pop("rope_theta"),
+        part["rope_theta"],
+    )
+    config["rope_scaling"] = whole
+    config["sliding_window_pattern"] = 3
+    del config["layer_types"]
+
+
 def keep_alibi_bias_max(model: Any) -> None:
     """transformers reads alibi_bias_max from MPT's configuration, but doesn't use it."""
     from transformers.models.mpt import modeling_mpt
@@ -106,6 +121,11 @@ LLAMA3 = rope(
 LONGROPE = rope("longrope", short_factor=[1.0, 1.1, 1.3, 1.7], long_factor=[1.0, 2.0, 3.5, 6.0]) | {
     "original_max_position_embeddings": 32
 }
+GRANITE_MOE = llama(
+    intermediate_size=32, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=3.0,
+    attention_multiplier=0.25, residual_multiplier=0.5, logits_scaling=4.0,
+    experts_implementation="eager",
+)  # fmt: skip
 SOME_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "experts_implementation": "eager"}
 
 VARIANTS: dict[str, Variant] = {
@@ -208,15 +228,15 @@ VARIANTS: dict[str, Variant] = {
     "falcon": Variant("Falcon", FALCON := {
         "vocab_size": N_VOCAB, "hidden_size": N_EMBD, "num_hidden_layers": N_LAYER,
         "num_attention_heads": N_HEAD, "max_position_embeddings": N_CONTEXT, **rope(),
-    }, "locus"),
+    }, "falcon"),
     "falcon new decoder": Variant(
-        "Falcon", FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2}, "locus"
+        "Falcon", FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2}, "falcon"
     ),
     "falcon one norm": Variant(
         "Falcon",
         FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2,
                   "num_ln_in_parallel_attn": 1, "ffn_hidden_size": 80},
-        "locus",
+        "falcon",
     ),
     "falcon alibi": Variant(
         "Falcon",
@@ -258,7 +278,7 @@ VARIANTS: dict[str, Variant] = {
               experts_implementation="eager"),
         "llama",
     ),
-    "smollm3": Variant("SmolLM3", llama(num_hidden_layers=8), "locus", old=older),
+    "smollm3": Variant("SmolLM3", llama(num_hidden_layers=8), "smollm3", old=older),
     "smollm3 layers": Variant(
         "SmolLM3", llama(num_hidden_layers=3, no_rope_layers=[0, 1, 1]), "locus"
     ),
@@ -334,11 +354,83 @@ VARIANTS: dict[str, Variant] = {
         | {"qk_layernorm": True, "use_parallel_residual": True},
         "stablelm", old=older,
     ),
+    "gemma3_text": Variant(
+        "Gemma3",
+        COMMON | {
+            "num_hidden_layers": 4, "sliding_window_pattern": 3, "head_dim": 8,
+            "query_pre_attn_scalar": 8, "sliding_window": 5, "intermediate_size": 32,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "rope_theta": BASE, "factor": 4.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            },
+        },
+        "gemma3", config="Gemma3Text", generic="a window in layers 0::3,1 alone",
+        old=gemma3_older,
+    ),
+    "olmo": Variant("Olmo", COMMON | rope() | {"clip_qkv": 1.0}, "olmo"),
+    "olmo3": Variant(
+        "Olmo3",
+        llama(num_hidden_layers=4, sliding_window=5) | {
+            "rope_parameters": {
+                "full_attention": YARN["rope_parameters"],
+                "sliding_attention": rope()["rope_parameters"],
+            },
+        },
+        "olmo2", generic="a window in layers 0,1,2 alone",
+    ),
+    "olmoe": Variant(
+        "Olmoe", llama(intermediate_size=40, norm_topk_prob=False, **SOME_EXPERTS), "olmoe"
+    ),
+    "cohere2": Variant(
+        "Cohere2",
+        COMMON | rope() | {"num_hidden_layers": 5, "logit_scale": 0.25, "sliding_window": 5},
+        "cohere2", generic="a window in layers 0::4,",
+    ),
+    "exaone4": Variant(
+        "Exaone4", llama(num_hidden_layers=5, sliding_window=5, sliding_window_pattern=4),
+        "exaone4", generic="a window in layers 0::4,",
+    ),
+    "exaone4 all global": Variant(
+        "Exaone4", llama(sliding_window=None, layer_types=["full_attention"] * 2), "exaone4"
+    ),
+    "glm": Variant(
+        "Glm", llama(head_dim=8, attention_bias=True, **rope(partial_rotary_factor=0.5)), "chatglm"
+    ),
+    "glm4": Variant(
+        "Glm4", llama(head_dim=8, attention_bias=True, **rope(partial_rotary_factor=0.5)), "glm4"
+    ),
+    "granitemoe": Variant("GraniteMoe", GRANITE_MOE, "granitemoe"),
+    "granitemoeshared": Variant(
+        "GraniteMoeShared", GRANITE_MOE | {"shared_intermediate_size": 40}, "granitemoe"
+    ),
+    "seed_oss": Variant(
+        "SeedOss", llama(head_dim=16, attention_bias=True, attention_out_bias=False), "seed_oss"
+    ),
+    "arcee": Variant("Arcee", llama(), "arcee"),
     "nemotron": Variant("Nemotron", COMMON | rope(partial_rotary_factor=0.5), "nemotron"),
 }  # fmt: skip
 
 
-def double(model: Any) -> None:
-    """The model in double precision, in place, and the constants that its forward pass makes."""
-    model.double()
+class Exact(TorchFunctionMode):
+    """What asks for single precision gets double: classes do, whatever their weights are, for
+    norms, softmax and the angles of rotary positions."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch.Tensor.float:
+            return args[0].double()
+        wide = [torch.float64 if arg is torch.float32 else arg for arg in args]
+        named = {k: torch.float64 if v is torch.float32 else v for k, v in (kwargs or {}).items()}
+        return func(*wide, **named)
+
+
+@contextlib.contextmanager
+def exact() -> Iterator[None]:
+    """Models that are made and run here have double precision."""
     torch.set_default_dtype(torch.float64)
+    try:
+        with Exact():
+            yield
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -1,0 +1,185 @@
+"""Configurations of further families of Llama's kin: see hf_families.py."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import hf_names as names
+from hf_decoder import Decoder, Experts
+from hf_folder import Config, shown
+from hf_llama import gemma_fields, granite_scales, llama_fields
+from hf_reading import (
+    Fields,
+    activation,
+    grouped,
+    layernorm,
+    or_none,
+    rmsnorm,
+    tied,
+)
+from hf_rope import read_layered_rope, read_rope
+from output import Failure
+
+KINDS = {"full_attention": False, "sliding_attention": True}
+
+
+def read_local(c: Config, n_layer: int, every: int) -> Fields:
+    """A window in the layers that layer_types names, or else in all but the last of so many, or as
+    a text of L and G says over and over."""
+    window, local = or_none(c, "sliding_window", 4096), c.flags("layer_types", n_layer, KINDS)
+    c.rename("_sliding_window_pattern", "sliding_window_pattern")
+    pattern = c.values.get("sliding_window_pattern") if c.has("sliding_window_pattern") else every
+    if isinstance(pattern, str) and re.fullmatch("[LG]+", pattern):
+        usual = [pattern[i % len(pattern)] == "L" for i in range(n_layer)]
+    elif isinstance(pattern, int) and not isinstance(pattern, bool) and pattern >= 0:
+        usual = [pattern > 0 and (i + 1) % pattern != 0 for i in range(n_layer)]
+    else:
+        raise Failure(f"{c.path}: sliding_window_pattern is {shown(pattern)}, expected a count")
+    local = usual if local is None else local
+    return {"window": window, "local": tuple(local)} if window and any(local) else {}
+
+
+def rotates_where_local(fields: Fields) -> None:
+    """Beside local layers the others have no positions."""
+    if local := fields.get("local"):
+        layers = [i for i, is_local in enumerate(local) if is_local]
+        fields["position"] = fields["position"].only(layers)
+
+
+def gemma3(c: Config) -> Decoder:
+    fields = gemma_fields(c, read_layered_rope, default=1e6, local=1e4)
+    return Decoder(
+        architecture="gemma3",
+        names=names.GEMMA3,
+        **fields | read_local(c, fields["n_layer"], 6),
+        attention_scale=1 / math.sqrt(c.positive("query_pre_attn_scalar", 256)),
+        score_cap=or_none(c, "attn_logit_softcapping", 0.0),
+        logit_cap=or_none(c, "final_logit_softcapping", 0.0),
+    )
+
+
+def olmo(c: Config) -> Decoder:
+    shape = grouped(c)
+    return Decoder(
+        architecture="olmo",
+        names=names.OLMO,
+        **shape,
+        norm="layernorm",
+        norm_epsilon=1e-5,
+        bare_norms=True,
+        activation=activation(c, "hidden_act", "silu"),
+        gated=True,
+        position=read_rope(c, shape, "adjacent"),
+        clip_qkv=or_none(c, "clip_qkv", 0.0),
+        tied=tied(c, False),
+    )
+
+
+def olmo3(c: Config) -> Decoder:
+    shape = grouped(c)
+    return Decoder(
+        architecture="olmo2",
+        names=names.OLMO2,
+        **shape,
+        **rmsnorm(c, 1e-5),
+        **read_local(c, shape["n_layer"], 4),
+        norm_position="output",
+        norms_over_heads=True,
+        activation=activation(c, "hidden_act", "silu"),
+        gated=True,
+        position=read_layered_rope(c, shape, 500000.0),
+        tied=tied(c, False),
+    )
+
+
+def olmoe(c: Config) -> Decoder:
+    fields = llama_fields(c, smallest=1e-5)
+    experts = Experts(
+        n=c.count("num_experts", 64),
+        n_used=c.count("num_experts_per_tok", 8),
+        n_ff=fields["n_ff"],
+        normed=c.get("norm_topk_prob", bool, False),
+    )
+    return Decoder(
+        architecture="olmoe",
+        names=names.OLMOE,
+        **fields,
+        experts=experts,
+        norms_over_heads=True,
+        clip_qkv=or_none(c, "clip_qkv", 0.0),
+    )
+
+
+def cohere2(c: Config) -> Decoder:
+    shape = grouped(c)
+    fields = shape | read_local(c, shape["n_layer"], 4)
+    fields["position"] = read_rope(c, shape, "adjacent")
+    rotates_where_local(fields)
+    return Decoder(
+        architecture="cohere2",
+        names=names.COHERE,
+        **fields,
+        **layernorm(c, "layer_norm_eps"),
+        activation=activation(c, "hidden_act", "silu"),
+        gated=True,
+        parallel_residual=True,
+        logit_scale=c.positive("logit_scale", 0.0625),
+        tied=tied(c, True),
+    )
+
+
+def exaone4(c: Config) -> Decoder:
+    fields = llama_fields(c, smallest=1e-5)
+    fields |= read_local(c, fields["n_layer"], 4)
+    rotates_where_local(fields)
+    return Decoder(architecture="exaone4", names=names.OLMO2, **fields, norm_position="output")
+
+
+def glm_fields(c: Config) -> Fields:
+    shape = grouped(c, 128)
+    return {
+        **shape,
+        **rmsnorm(c, 0.00000015625),
+        "activation": activation(c, "hidden_act", "silu"),
+        "gated": True,
+        "fused_gate": True,
+        "position": read_rope(c, shape, "adjacent", share=0.5),
+        "tied": tied(c, False),
+    }
+
+
+def glm(c: Config) -> Decoder:
+    return Decoder(architecture="chatglm", names=names.GLM, **glm_fields(c))
+
+
+def glm4(c: Config) -> Decoder:
+    return Decoder(architecture="glm4", names=names.GLM4, **glm_fields(c))
+
+
+def granite_moe(c: Config) -> Decoder:
+    fields = llama_fields(c, "adjacent")
+    shared = c.get("shared_intermediate_size", int, 0)
+    experts = Experts(
+        n=c.count("num_local_experts", 8),
+        n_used=c.count("num_experts_per_tok", 2),
+        n_ff=fields["n_ff"],
+        normed=True,
+        n_ff_shared=shared,
+    )
+    own = names.GRANITE_MOE
+    if not shared:
+        own = own.but(parts={"ffn_down_shexp": None})
+    return Decoder(
+        architecture="granitemoe", names=own, **fields, **granite_scales(c), experts=experts
+    )
+
+
+def seed_oss(c: Config) -> Decoder:
+    fields = llama_fields(c, head_dim=128)
+    return Decoder(architecture="seed_oss", names=names.LLAMA, **fields)
+
+
+def arcee(c: Config) -> Decoder:
+    fields = llama_fields(c, "adjacent", smallest=1e-5, act="relu2") | {"gated": False}
+    return Decoder(architecture="arcee", names=names.ARCEE, **fields)
