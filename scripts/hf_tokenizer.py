@@ -47,7 +47,8 @@ CLASSES = {  # of tokenizers that tokenizer.json says all of; Fast at the end sa
     *("PreTrainedTokenizer", "TokenizersBackend", "GPTNeoXTokenizer", "CodeGenTokenizer"),
     *("BloomTokenizer", "LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "XGLMTokenizer"),
     *("Qwen2Tokenizer", "CohereTokenizer", "Cohere2Tokenizer", "InternLM2Tokenizer"),
-    *("BaichuanTokenizer", "ChatGLM4Tokenizer", "T5Tokenizer", "AlbertTokenizer", REBUILT),
+    *("BaichuanTokenizer", "ChatGLM4Tokenizer", "T5Tokenizer", "AlbertTokenizer"),
+    *("OpenAIGPTTokenizer", REBUILT),
 }
 
 GPT2_TYPES = ("gpt2", "gpt_neo", "gptj", "codegen", "opt", "phi", "starcoder2")  # read by GPT2's
@@ -376,8 +377,9 @@ def of_pieces(
     metadata = exact_scores([made.scores.get(i, least) for i in range(len(tokens))])
     metadata["tokenizer.ggml.add_space_prefix"] = made.puts_space()
     metadata["locus.tokenizer.prefix"] = made.prefix
-    if made.split:
-        metadata["locus.tokenizer.split"] = True
+    for key, value in (("split", made.split), ("suffix", made.suffix)):
+        if value:
+            metadata[f"locus.tokenizer.{key}"] = True
     if made.unknown is not None:
         metadata["tokenizer.ggml.unknown_token_id"] = made.unknown
     if made.kind == "llama":

@@ -38,6 +38,19 @@ def replacement(step: dict[str, Any], where: Path) -> list[str]:
     raise Failure(f"{where}: the normalizer Replace has the pattern {shown(pattern)}; not read")
 
 
+def bert(step: dict[str, Any], where: Path) -> list[str]:
+    own = {"clean_text": True, "handle_chinese_chars": True, "lowercase": True} | step
+    lowercase = flag(own, "lowercase", where)
+    accents = lowercase if step.get("strip_accents") is None else flag(step, "strip_accents", where)
+    steps = {
+        "bert-clean": flag(own, "clean_text", where),
+        "bert-chinese": flag(own, "handle_chinese_chars", where),
+        "bert-accents": accents,
+        "lowercase": lowercase,
+    }
+    return [name for name, done in steps.items() if done]
+
+
 def read_normalizer(data: dict[str, Any], where: Path) -> tuple[list[str], bytes]:
     """The steps, and the table of characters that SentencePiece replaces."""
     steps: list[str] = []
@@ -53,6 +66,8 @@ def read_normalizer(data: dict[str, Any], where: Path) -> tuple[list[str], bytes
             steps += ["prepend", string(step, "prepend", where)]
         elif kind == "Replace":
             steps += replacement(step, where)
+        elif kind == "BertNormalizer":
+            steps += bert(step, where)
         elif kind == "Precompiled":
             table = step.get("precompiled_charsmap")
             try:

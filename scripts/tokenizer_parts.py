@@ -66,6 +66,7 @@ class Tokenizer:
     # llama and t5:
     prefix: str = "none"  # which stretches get a space: none, first or each
     split: bool = False  # nothing is joined across a space
+    suffix: bool = False  # words end with a space, instead of beginning with one
     scores: dict[int, float] = field(default_factory=dict)
     bytes: set[int] = field(default_factory=set)  # tokens of bytes, for what has no token
     unknown: int | None = None

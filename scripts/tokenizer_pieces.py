@@ -1,8 +1,12 @@
-"""tokenizer.json with SentencePiece's vocabularies: BPE whose spaces are U+2581, and Unigram."""
+"""tokenizer.json with SentencePiece's vocabularies: BPE whose spaces are U+2581, and Unigram.
+
+GPT-1's BPE is the same with its spaces, which it writes </w>, at the ends of words.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ from tokenizer_parts import Tokenizer, check_merges, check_vocab, flag, is_id, p
 
 MARK = "\u2581"
 SPACES = ["replace", " ", MARK]
+END_OF_WORD = "</w>"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
@@ -21,6 +26,10 @@ def read_spaces(data: dict[str, Any], made: Tokenizer, where: Path) -> None:
     kinds = [step["type"] for step in steps]
     marked = any(made.normalizer[i : i + 3] == SPACES for i in range(len(made.normalizer)))
     made.prefix = "none"
+    if kinds == ["BertPreTokenizer"] and data["model"].get("end_of_word_suffix") == END_OF_WORD:
+        made.normalizer.append("bert-words")
+        made.suffix = True
+        return
     if not steps or (kinds == ["Split"] and steps[0].get("pattern") == {"String": " "}):
         if marked:  # a text has no spaces left to be split at
             return
@@ -59,6 +68,9 @@ def check_decoder(data: dict[str, Any], made: Tokenizer, where: Path) -> None:
         elif kind == "Replace" and step.get("pattern") == {"String": MARK}:
             if step.get("content") != " ":
                 raise Failure(f"{where}: the decoder writes {MARK} as {shown(step['content'])}")
+        elif kind == "BPEDecoder" and made.suffix:
+            if step.get("suffix") != END_OF_WORD:
+                raise Failure(f"{where}: the decoder has the suffix {shown(step.get('suffix'))}")
         elif kind not in ("ByteFallback", "Fuse"):
             raise Failure(f"{where}: the decoder {shown(kind)} is unknown")
     if data.get("decoder") is not None and drops != made.puts_space():
@@ -76,16 +88,32 @@ def mark_bytes(made: Tokenizer, model: dict[str, Any], where: Path) -> None:
         raise Failure(f"{where}: byte_fallback is true, but there is no token {missing}")
 
 
+def spell_suffix(token: object, where: Path) -> object:
+    """A token of GPT-1's as SentencePiece would write it."""
+    if isinstance(token, list):
+        return [spell_suffix(part, where) for part in token]
+    if not isinstance(token, str):
+        return token
+    if MARK in token:
+        raise Failure(f"{where}: token {shown(token)} has {MARK}, which stands for {END_OF_WORD}")
+    return " ".join(re.sub(f"{END_OF_WORD}$", MARK, part) for part in token.split(" "))
+
+
 def read_bpe(data: dict[str, Any], made: Tokenizer, where: Path) -> None:
     """BPE of characters; what it has that a GGUF file can't say is refused."""
     model = data["model"]
-    known = ("type", "vocab", "merges", "unk_token", "fuse_unk", "byte_fallback")
+    known = ["type", "vocab", "merges", "unk_token", "fuse_unk", "byte_fallback"]
+    if made.suffix:
+        known = ["type", "vocab", "merges", "unk_token", "end_of_word_suffix"]
     for key, value in model.items():
         off = value is None or value == "" or value is False or value == 0
         if not off and key not in known:
             raise Failure(f"{where}: the model has {shown(key)} {shown(value)}, which isn't read")
     made.vocab = check_vocab(model.get("vocab"), where)
     merges = model.get("merges")
+    if made.suffix and isinstance(merges, list):
+        made.vocab = {str(spell_suffix(token, where)): i for token, i in made.vocab.items()}
+        merges = [spell_suffix(merge, where) for merge in merges]
     if not isinstance(merges, list):
         raise Failure(f"{where}: not a tokenizer: its merges are {shown(merges)}")
     made.merges = list(check_merges(merges, made.vocab, where))
@@ -95,7 +123,7 @@ def read_bpe(data: dict[str, Any], made: Tokenizer, where: Path) -> None:
         if not isinstance(unknown, str) or unknown not in made.vocab:
             raise Failure(f"{where}: unk_token {shown(unknown)} is no token")
         made.unknown = made.vocab[unknown]
-        if not made.bytes and not flag(model, "fuse_unk", where):
+        if not made.bytes and not made.suffix and not flag(model, "fuse_unk", where):
             raise Failure(f"{where}: fuse_unk is false: runs of unknown characters are one token")
     of_bytes = made.bytes | ({made.unknown} if made.unknown is not None else set())
     for left, right in made.merges:

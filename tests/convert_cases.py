@@ -294,7 +294,7 @@ def check_gpt2_refusals(checks: Checks, work: Path) -> None:
     refused("not a tokenizer", text("tokenizer.json", "{}"))
     tokenizer = {"model": {"vocab": ["abc"], "merges": []}, "pre_tokenizer": {"type": "ByteLevel"}}
     refused("not a tokenizer", text("tokenizer.json", json.dumps(tokenizer)))
-    refused("no byte-level BPE", text("tokenizer.json", '{"model": {"type": "Unigram"}}'))
+    refused("model is 'WordPiece'", text("tokenizer.json", '{"model": {"type": "WordPiece"}}'))
     refused_folders(refused)
     refused_configs(refused)
     refused_weights(refused, plain)

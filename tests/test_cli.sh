@@ -219,7 +219,7 @@ fi
 # A file that names no pattern of words: what was assumed is said, once.
 if [ -f "$root/models/tales.gguf" ]; then
     guessed=$folder/guessed.gguf
-    LC_ALL=C sed 's/tokenizer\.ggml\.pre/tokenizer.ggml.prX/' "$root/models/tales.gguf" >"$guessed"
+    LC_ALL=C sed 's/tokenizer\.ggml\.pre/tokenizer.ggmX.pre/' "$root/models/tales.gguf" >"$guessed"
     printf 'Once upon a time there was' >"$folder/prompt"
     for command in 'tokenize -p x' 'generate -n 1 -p x' 'perplexity -f @/prompt' inspect \
         'extrapolate -f @/prompt --lengths 4' 'plot attention --length 2 -p a.b -o @/map.png'; do

@@ -33,6 +33,13 @@ run tokenize -m "$tiny" --ids -p "hello hello<|endoftext|>"
 check "its tokenizer merges" prints '(^|[^0-9])259[^0-9]+260'
 check "end of text is text" is "$(grep -c 261 "$out")" 0
 
+printf '{"chat_template": "{{ messages }}"}' >"$folder/cases/plain/tokenizer_config.json"
+"$python" "$root/scripts/convert_hf.py" "$folder/cases/plain" -o "$folder/chat.gguf" 2>"$err"
+check "a folder with a chat template" succeeds inspect -m "$folder/chat.gguf"
+check "it is said to be there" prints "^tokenizer .*; a chat template, which isn't run"
+run inspect -m "$tiny"
+check "and not to be where there is none" eval '! prints "chat template"'
+
 # The script itself: exit status and one line.
 "$python" "$root/scripts/convert_hf.py" "$folder" -o "$folder/x.gguf" >"$out" 2>"$err"
 status=$?

@@ -99,6 +99,10 @@ static const struct {
     {{"words"}, " a\t b\u2581c \u2581d ", "\u2581a\u2581b\u2581c\u2581d"},
     {{"charsmap"}, "aabxa", "bcbcbxbc"},
     {{"charsmap"}, "a\u0301b", "bcb"}, /* a grapheme becomes what its beginning does */
+    {{"bert-clean"}, "a\x01\t\u00A0\u200Bb\xFF", "a  b\xFF"},
+    {{"bert-chinese"}, "a\u4E2D\u3042", "a \u4E2D \u3042"},
+    {{"bert-accents"}, "\u00E9\u0903", "e\u0903"},
+    {{"bert-words"}, " it's\n$5 \u00BFno", "it ' s $ 5 \u00BF no "},
     {{"nfd", "strip-accents", "replace", "e", "E"}, "\u00E9t\u00E9", "EtE"},
 };
 

@@ -144,30 +144,119 @@ void locus_form_append(struct locus_buffer *out, const char *text, size_t n_byte
 
 /* ---- characters one by one ---------------------------------------------------------------- */
 
+/* The length of the character at `at`, or of a byte that is none, and its code point, or -1. */
+static size_t next_code(const char *text, size_t n_bytes, size_t at, int32_t *code)
+{
+    size_t length = locus_utf8_character(text + at, n_bytes - at);
+    *code = length ? (int32_t)locus_utf8_code(text + at, (int)length) : -1;
+    return length ? length : 1;
+}
+
 void locus_form_lowercase(struct locus_buffer *out, const char *text, size_t n_bytes)
 {
     enum { CAPITAL_I_WITH_DOT = 0x130 }; /* the only one whose lower case is two characters */
+    int32_t code;
     for (size_t at = 0, length; at < n_bytes; at += length) {
-        length = locus_utf8_character(text + at, n_bytes - at);
-        uint32_t code = length ? locus_utf8_code(text + at, (int)length) : 0;
+        length = next_code(text, n_bytes, at, &code);
         if (code == CAPITAL_I_WITH_DOT)
             locus_buffer_append(out, "i\u0307", 3);
-        else if (length)
-            append_code(out, utf8proc_tolower((int32_t)code));
+        else if (code >= 0)
+            append_code(out, utf8proc_tolower(code));
         else
-            locus_buffer_append(out, text + at, length = 1);
+            locus_buffer_append(out, text + at, length);
+    }
+}
+
+static bool is_of(int32_t code, unsigned categories)
+{
+    return code >= 0 && categories >> utf8proc_category(code) & 1;
+}
+
+#define BIT(category) (1u << UTF8PROC_CATEGORY_##category)
+#define MARKS (BIT(MN) | BIT(MC) | BIT(ME))
+#define OTHERS (BIT(CN) | BIT(CC) | BIT(CF) | BIT(CS) | BIT(CO))
+#define PUNCTUATION (BIT(PC) | BIT(PD) | BIT(PS) | BIT(PE) | BIT(PI) | BIT(PF) | BIT(PO))
+
+static void strip(struct locus_buffer *out, const char *text, size_t n_bytes, unsigned categories)
+{
+    int32_t code;
+    for (size_t at = 0, length; at < n_bytes; at += length) {
+        length = next_code(text, n_bytes, at, &code);
+        if (!is_of(code, categories)) locus_buffer_append(out, text + at, length);
     }
 }
 
 void locus_form_strip_marks(struct locus_buffer *out, const char *text, size_t n_bytes)
 {
+    strip(out, text, n_bytes, MARKS);
+}
+
+/* ---- Bert's ways -------------------------------------------------------------------------- */
+
+void locus_form_strip_accents(struct locus_buffer *out, const char *text, size_t n_bytes)
+{
+    struct locus_buffer decomposed = {0};
+    locus_form_append(&decomposed, text, n_bytes, false, false);
+    if (!decomposed.failed) strip(out, decomposed.bytes, decomposed.length, BIT(MN));
+    out->failed |= decomposed.failed;
+    locus_buffer_free(&decomposed);
+}
+
+void locus_form_clean(struct locus_buffer *out, const char *text, size_t n_bytes)
+{
+    enum { REPLACEMENT = 0xFFFD };
+    int32_t code;
     for (size_t at = 0, length; at < n_bytes; at += length) {
-        length = locus_utf8_character(text + at, n_bytes - at);
-        uint32_t code = length ? locus_utf8_code(text + at, (int)length) : 0;
-        utf8proc_category_t category = utf8proc_category((int32_t)code);
-        if (length == 0) length = 1;
-        bool mark = category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
-                    category == UTF8PROC_CATEGORY_ME;
-        if (!mark) locus_buffer_append(out, text + at, length);
+        length = next_code(text, n_bytes, at, &code);
+        bool blank = code >= 0 && locus_form_is_blank((uint32_t)code);
+        bool line = code == '\t' || code == '\n' || code == '\r';
+        if (code == REPLACEMENT || (is_of(code, OTHERS) && !line)) continue;
+        locus_buffer_append(out, blank ? " " : text + at, blank ? 1 : length);
     }
+}
+
+/* As Bert has them: blocks of CJK ideographs. */
+static bool is_chinese(int32_t code)
+{
+    static const int32_t blocks[][2] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},
+                                        {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F},
+                                        {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (code >= blocks[i][0] && code <= blocks[i][1]) return true;
+    return false;
+}
+
+void locus_form_part_chinese(struct locus_buffer *out, const char *text, size_t n_bytes)
+{
+    int32_t code;
+    for (size_t at = 0, length; at < n_bytes; at += length) {
+        length = next_code(text, n_bytes, at, &code);
+        const size_t n_spaces = is_chinese(code) ? 1 : 0;
+        locus_buffer_append(out, " ", n_spaces);
+        locus_buffer_append(out, text + at, length);
+        locus_buffer_append(out, " ", n_spaces);
+    }
+}
+
+static bool is_punctuation(int32_t code)
+{
+    bool ascii = (code >= '!' && code <= '/') || (code >= ':' && code <= '@') ||
+                 (code >= '[' && code <= '`') || (code >= '{' && code <= '~');
+    return ascii || is_of(code, PUNCTUATION);
+}
+
+void locus_form_words(struct locus_buffer *out, const char *text, size_t n_bytes)
+{
+    int32_t code;
+    bool inside = false; /* a word that hasn't ended */
+    for (size_t at = 0, length; at < n_bytes; at += length) {
+        length = next_code(text, n_bytes, at, &code);
+        bool blank = code >= 0 && locus_form_is_blank((uint32_t)code);
+        bool mark = is_punctuation(code);
+        if (inside && (blank || mark)) locus_buffer_append(out, " ", 1);
+        inside = !blank && !mark;
+        if (!blank) locus_buffer_append(out, text + at, length);
+        if (mark) locus_buffer_append(out, " ", 1);
+    }
+    if (inside) locus_buffer_append(out, " ", 1);
 }

@@ -19,6 +19,15 @@ void locus_form_lowercase(struct locus_buffer *out, const char *text, size_t n_b
 /* Appends the text without combining marks (general categories Mn, Mc and Me). */
 void locus_form_strip_marks(struct locus_buffer *out, const char *text, size_t n_bytes);
 
+/* Bert's ways. The text without controls, which tabs and ends of lines are none of, with a space
+ * for every white space; with spaces around Chinese characters; without accents (Mn) of its
+ * decomposed characters; its words, parted by white space and each punctuation mark one, with a
+ * space after each. */
+void locus_form_clean(struct locus_buffer *out, const char *text, size_t n_bytes);
+void locus_form_part_chinese(struct locus_buffer *out, const char *text, size_t n_bytes);
+void locus_form_strip_accents(struct locus_buffer *out, const char *text, size_t n_bytes);
+void locus_form_words(struct locus_buffer *out, const char *text, size_t n_bytes);
+
 /* Unicode's White_Space. */
 bool locus_form_is_blank(uint32_t code);
 

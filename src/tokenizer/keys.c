@@ -103,8 +103,9 @@ static const char *const ggml[] = {"model",
                                    "fim_pad_token_id",
                                    "fim_rep_token_id",
                                    "fim_sep_token_id"};
-static const char *const own[] = {"ignore_merges", "lstrip", "rstrip", "single_word", "normalized",
-                                  "normalizer",    "merges", "scores", "prefix",      "split"};
+static const char *const own[] = {"ignore_merges", "lstrip",     "rstrip", "single_word",
+                                  "normalized",    "normalizer", "merges", "scores",
+                                  "prefix",        "split",      "suffix"};
 
 static enum locus_status check_names(const struct locus_checkpoint *checkpoint, const char *prefix,
                                      const char *const *known, size_t n_known, locus_error *error)

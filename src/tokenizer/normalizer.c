@@ -179,6 +179,10 @@ static const struct step_kind kinds[] = {
     {"squeeze", 2, .words = squeeze},
     {"charsmap", 0, .charsmap = locus_charsmap_append_graphemes},
     {"words", 0, .plain = words},
+    {"bert-clean", 0, .plain = locus_form_clean},
+    {"bert-chinese", 0, .plain = locus_form_part_chinese},
+    {"bert-accents", 0, .plain = locus_form_strip_accents},
+    {"bert-words", 0, .plain = locus_form_words},
 };
 
 /* Steps that only keys of llama.cpp's stand for. */

@@ -10,16 +10,24 @@
 
 struct locus_normalizer; /* immutable: threads may share it */
 
-/* Steps of the key, each a name and what it needs; NULL and LOCUS_OK where the key is absent:
+/* Steps of the key, each a name and the texts that it needs; NULL and LOCUS_OK where the key is
+ * absent:
  *
- *     nfc, nfd, nfkc, nfkd      Unicode's normal forms
- *     lowercase, strip-accents  character by character; accents are all combining marks
- *     strip-left, strip-right   drop white space at an end
- *     prepend TEXT              before a text that isn't empty
- *     replace OLD NEW           every OLD
- *     squeeze OLD NEW           every run of two OLD or more
- *     charsmap                  tokenizer.ggml.precompiled_charsmap, as the tokenizers library has
- * it words                     runs of white space become one U+2581, and one is put before a text
+ * nfc, nfd, nfkc, nfkd: Unicode's normal forms.
+ *
+ * lowercase, strip-accents: character by character; accents are all combining marks.
+ *
+ * strip-left, strip-right: drop white space at an end.
+ *
+ * prepend TEXT: before a text that isn't empty.
+ *
+ * replace OLD NEW, squeeze OLD NEW: every OLD; every run of two OLD or more.
+ *
+ * charsmap: tokenizer.ggml.precompiled_charsmap, as the tokenizers library has it.
+ *
+ * words: runs of white space become one U+2581, and one is put before a text.
+ *
+ * bert-clean, bert-chinese, bert-accents, bert-words: see forms.h.
  */
 enum locus_status locus_normalizer_read(struct locus_normalizer **normalizer,
                                         const struct locus_checkpoint *checkpoint,

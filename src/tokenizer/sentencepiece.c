@@ -22,6 +22,7 @@ struct locus_sentencepiece {
     int32_t byte_ids[256]; /* -1: the vocabulary has no such token */
     bool joins_words;      /* a token holds a space after something else */
     bool split;            /* nothing merges across the beginning of a space */
+    bool suffixes;         /* see locus_sentencepiece_suffixes; then each unknown has its token */
 };
 
 static int hex_digit(char c)
@@ -137,7 +138,8 @@ struct locus_sentencepiece *locus_sentencepiece_create(const struct locus_vocabu
     if (merges) types |= 1u << LOCUS_TOKEN_USER;
     if (locus_piece_map_create(&sentencepiece->pieces, vocabulary, types, error) ||
         read_merges(sentencepiece, checkpoint, merges, error) ||
-        locus_key_flag(checkpoint, "locus.tokenizer.split", &sentencepiece->split, error)) {
+        locus_key_flag(checkpoint, "locus.tokenizer.split", &sentencepiece->split, error) ||
+        locus_key_flag(checkpoint, "locus.tokenizer.suffix", &sentencepiece->suffixes, error)) {
         locus_sentencepiece_free(sentencepiece);
         return NULL;
     }
@@ -158,6 +160,11 @@ void locus_sentencepiece_free(struct locus_sentencepiece *sentencepiece)
     locus_rules_free(&sentencepiece->rules);
     free(sentencepiece->ranks);
     free(sentencepiece);
+}
+
+bool locus_sentencepiece_suffixes(const struct locus_sentencepiece *sentencepiece)
+{
+    return sentencepiece->suffixes;
 }
 
 /* A stretch of text in the encoding, [0, n_bytes); its symbols' starts count from its first byte.
@@ -198,7 +205,7 @@ static enum locus_status add_bytes(struct encoding *encoding, const char *bytes,
                               "the vocabulary has no token for byte 0x%02X, and none for unknown",
                               (unsigned char)bytes[i]);
         if (!encoding->after_unknown) locus_ids_add(encoding->ids, unknown);
-        encoding->after_unknown = true;
+        encoding->after_unknown = !sentencepiece->suffixes;
         return LOCUS_OK;
     }
     for (size_t i = 0; i < n_bytes; i++)
@@ -216,6 +223,8 @@ static enum locus_status encode_run(struct encoding *encoding, size_t n_bytes, l
     for (size_t at = 0, length; at < n_bytes; at += length) {
         int scanned = locus_utf8_scan(text + at, n_bytes - at < 4 ? n_bytes - at : 4);
         length = scanned > 0 ? (size_t)scanned : 1;
+        if (encoding->sentencepiece->suffixes && at + length < n_bytes && text[at + length] == ' ')
+            length++;
         locus_merge_add(
             merge, at, length,
             locus_piece_map_find(&encoding->sentencepiece->pieces, text + at, length, NULL));
@@ -236,12 +245,16 @@ static enum locus_status encode_run(struct encoding *encoding, size_t n_bytes, l
 }
 
 /* Bytes of the stretch that a text begins with which can be encoded by itself: where words are
- * split, up to the next space; where no token joins words, up to the next word, for the same tokens
- * in less memory. */
+ * split, up to the next space, or with the next that ends one; where no token joins words, up to
+ * the next word, for the same tokens in less memory. */
 static size_t stretch_length(const struct locus_sentencepiece *sentencepiece, const char *text,
                              size_t n_bytes)
 {
     size_t at = 1;
+    if (sentencepiece->suffixes) {
+        const char *space = memchr(text, ' ', n_bytes);
+        return space ? (size_t)(space - text) + 1 : n_bytes;
+    }
     if (sentencepiece->joins_words && !sentencepiece->split) return n_bytes;
     while (at < n_bytes && (text[at] != ' ' || (text[at - 1] == ' ' && !sentencepiece->split)))
         at++;

@@ -17,6 +17,10 @@ struct locus_sentencepiece *locus_sentencepiece_create(const struct locus_vocabu
                                                        locus_error *error);
 void locus_sentencepiece_free(struct locus_sentencepiece *sentencepiece);
 
+/* Whether words end with a space, which is one with the character before it (GPT-1's way), rather
+ * than begin with one. */
+bool locus_sentencepiece_suffixes(const struct locus_sentencepiece *sentencepiece);
+
 /* Adds the tokens of a text without added ones, as it is: a space before it is the caller's. */
 enum locus_status locus_sentencepiece_encode(const struct locus_sentencepiece *sentencepiece,
                                              const char *text, size_t n_bytes,

@@ -32,6 +32,8 @@
 #define NO_MERGES "only byte-level BPE has merges to ignore"
 #define MERGES "locus.tokenizer.merges"
 #define NOT_BPE "it has no merges, as BPE has"
+#define SUFFIX "locus.tokenizer.suffix"
+#define NO_SUFFIX "words end with a space for llama alone"
 #define SPLIT "locus.tokenizer.split"
 #define NO_SPLIT "words are split for llama and t5 alone"
 
@@ -67,6 +69,7 @@ static enum locus_status create_bpe(struct locus_tokenizer *tokenizer,
     if (!tokenizer->bpe) return LOCUS_ERROR_FORMAT;
     tokenizer->add_begin = locus_bpe_begin(tokenizer->bpe);
     status = locus_key_refuse(checkpoint, SPLIT, NO_SPLIT, error);
+    if (!status) status = locus_key_refuse(checkpoint, SUFFIX, NO_SUFFIX, error);
     if (status) return status;
     return locus_key_flag(checkpoint, ADD_SPACE_PREFIX, &tokenizer->space_prefix, error);
 }
@@ -93,6 +96,7 @@ static enum locus_status create_unigram(struct locus_tokenizer *tokenizer,
 {
     enum locus_status status = locus_key_refuse(checkpoint, IGNORE_MERGES, NO_MERGES, error);
     if (!status) status = locus_key_refuse(checkpoint, MERGES, NOT_BPE, error);
+    if (!status) status = locus_key_refuse(checkpoint, SUFFIX, NO_SUFFIX, error);
     if (!status)
         status = locus_vocabulary_read(&tokenizer->vocabulary, checkpoint,
                                        locus_sentencepiece_piece, error);
@@ -108,6 +112,7 @@ static enum locus_status create_bytes(struct locus_tokenizer *tokenizer,
 {
     enum locus_status status = locus_key_refuse(checkpoint, IGNORE_MERGES, NO_MERGES, error);
     if (!status) status = locus_key_refuse(checkpoint, MERGES, NOT_BPE, error);
+    if (!status) status = locus_key_refuse(checkpoint, SUFFIX, NO_SUFFIX, error);
     if (!status) status = locus_key_refuse(checkpoint, SPLIT, NO_SPLIT, error);
     if (!status)
         status = locus_key_refuse(checkpoint, ADD_SPACE_PREFIX, "bytes have no space before them",
@@ -352,7 +357,10 @@ static enum locus_status encode_normalized(struct encoder *encoder, const char *
     enum { MARK = sizeof mark - 1 };
     const locus_tokenizer *tokenizer = encoder->tokenizer;
     struct locus_buffer *spaced = &encoder->spaced;
-    if (!tokenizer->normalizes || n_bytes == 0) return encode_plain(encoder, text, n_bytes, error);
+    bool suffixes =
+        tokenizer->sentencepiece && locus_sentencepiece_suffixes(tokenizer->sentencepiece);
+    if (!tokenizer->normalizes || suffixes || n_bytes == 0)
+        return encode_plain(encoder, text, n_bytes, error);
     bool has = *text == ' ' || (n_bytes >= MARK && !memcmp(text, mark, MARK));
     bool puts = tokenizer->prefix == PREFIX_EACH || (tokenizer->prefix == PREFIX_FIRST && first);
     spaced->length = 0;

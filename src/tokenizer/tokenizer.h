@@ -9,7 +9,7 @@
 locus_tokenizer *locus_tokenizer_from_checkpoint(const struct locus_checkpoint *checkpoint,
                                                  locus_error *error);
 
-/* "byte-level BPE", "SentencePiece BPE" or "bytes". */
+/* "byte-level BPE", "SentencePiece BPE", "Unigram" or "bytes". */
 const char *locus_tokenizer_kind(const locus_tokenizer *tokenizer);
 
 /* Number of ids. */

@@ -109,6 +109,168 @@ int inspect_sum_types(const struct locus_checkpoint *checkpoint,
     return n;
 }
 
+<<<<<<< HEAD:src/cli/commands/inspect.c
+=======
+/* ---- text --------------------------------------------------------------------------------- */
+
+/* "1,234,567" */
+static const char *with_commas(int64_t number, char text[32])
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%" PRId64, number), used = 0;
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-') text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+static void append_token(struct locus_buffer *out, const char *label, int32_t token)
+{
+    locus_buffer_printf(out, token < 0 ? ", %s none" : ", %s %d", label, (int)token);
+}
+
+static void describe_check(const struct inspection *inspection, struct locus_buffer *out)
+{
+    const size_t n_tensors = locus_checkpoint_n_tensors(inspection->checkpoint);
+    int64_t sum = 0;
+    char number[32];
+    for (size_t i = 0; i < n_tensors; i++)
+        sum += n_values(locus_checkpoint_tensor_at(inspection->checkpoint, i));
+    locus_buffer_printf(out, "checked          all %s values of %zu tensors are numbers\n",
+                        with_commas(sum, number), n_tensors);
+}
+
+static void describe_file(const struct inspection *inspection, struct locus_buffer *out)
+{
+    const locus_model_info *info = &inspection->info;
+    char number[32], bytes[32];
+    locus_buffer_printf(out, "file             ");
+    locus_text_append(out, inspection->path);
+    locus_buffer_printf(
+        out, "\ncontainer        GGUF version %d, %s bytes, %zu tensors, %zu metadata keys\n",
+        locus_checkpoint_version(inspection->checkpoint),
+        with_commas((int64_t)locus_checkpoint_file(inspection->checkpoint)->size, bytes),
+        locus_checkpoint_n_tensors(inspection->checkpoint),
+        locus_checkpoint_n_keys(inspection->checkpoint));
+    if (info->name && *info->name) {
+        locus_buffer_printf(out, "name             ");
+        locus_text_append(out, info->name);
+        locus_buffer_append(out, "\n", 1);
+    }
+    locus_buffer_printf(out, "family           %s\n", info->family);
+    locus_buffer_printf(out, "parameters       %s\n", with_commas(info->n_parameters, number));
+    struct type_sum sums[MAX_TYPES];
+    int n_types = sum_types(inspection->checkpoint, sums);
+    for (int i = 0; i < n_types; i++)
+        locus_buffer_printf(out, "%-16s %s: %" PRId64 " tensors, %s values, %s bytes\n",
+                            i ? "" : "types", sums[i].name, sums[i].tensors,
+                            with_commas(sums[i].values, number), with_commas(sums[i].bytes, bytes));
+    if (inspection->options->check) describe_check(inspection, out);
+}
+
+/* The layers that see less than all, and how much. */
+static void describe_windows(const struct locus_config *config, struct locus_buffer *out)
+{
+    int n_local = 0, last = 0;
+    for (int i = 0; i < config->n_layer; i++) {
+        const int window = config->layers[i].window;
+        if (!window) continue;
+        if (window != last) locus_buffer_printf(out, ", %d positions seen in layer", window);
+        locus_buffer_printf(out, " %d", i);
+        last = window;
+        n_local++;
+    }
+    if (n_local == config->n_layer) locus_buffer_printf(out, " (all)");
+}
+
+static void describe_decoder(const struct inspection *inspection, struct locus_buffer *out)
+{
+    static const char *const norms[] = {
+        [LOCUS_LAYERNORM] = "LayerNorm", [LOCUS_RMSNORM] = "RMSNorm"};
+    static const char *const norm_places[] = {[LOCUS_NORM_INPUT] = " before each half",
+                                              [LOCUS_NORM_SUM] = " after each sum",
+                                              [LOCUS_NORM_OUTPUT] = " after each half"};
+    static const char *const activations[] = {[LOCUS_GELU_TANH] = "GELU (tanh)",
+                                              [LOCUS_GELU_ERF] = "GELU (erf)",
+                                              [LOCUS_RELU] = "ReLU",
+                                              [LOCUS_SILU] = "SiLU",
+                                              [LOCUS_RELU_SQUARED] = "squared ReLU"};
+    const locus_model_info *info = &inspection->info;
+    const struct locus_config *config = &inspection->model->config;
+    locus_buffer_printf(out, "layers           %d of width %d, %s%s%s\n", info->n_layer,
+                        info->n_embd, norms[config->norm], norm_places[config->norm_position],
+                        config->parallel_residual ? ", attention and MLP in parallel" : "");
+    locus_buffer_printf(out, "attention        %d heads of width %d, %d key and value heads",
+                        info->n_head, info->head_dim, info->n_head_kv);
+    describe_windows(config, out);
+    locus_buffer_printf(out, "\nMLP              width %d, %s%s\n", info->n_ff,
+                        activations[config->activation], config->gated ? ", gated" : "");
+    if (config->n_expert > 0)
+        locus_buffer_printf(out, "experts          %d of width %d, %d a token%s\n",
+                            config->n_expert, config->n_ff_expert, config->n_expert_used,
+                            config->n_ff_shared ? " and a shared one" : "");
+    locus_buffer_printf(out, "output           %d logits, %s\n", info->n_vocab,
+                        inspection->model->head.weight.panels ? "a matrix of its own"
+                                                              : "the token embedding's matrix");
+}
+
+static bool has_chat_template(const struct inspection *inspection)
+{
+    return locus_checkpoint_has(inspection->checkpoint, "tokenizer.chat_template");
+}
+
+static void describe_text(const struct inspection *inspection, struct locus_buffer *out)
+{
+    const locus_model_info *info = &inspection->info;
+    if (inspection->tokenizer) {
+        locus_buffer_printf(out, "tokenizer        %s, %d tokens",
+                            locus_tokenizer_kind(inspection->tokenizer), info->n_tokens);
+        append_token(out, "begin-of-text", info->bos_token);
+        append_token(out, "end-of-text", info->eos_token);
+        for (int32_t id = 0; id < info->n_vocab; id++)
+            if (id != info->eos_token && locus_model_is_end(inspection->model, id))
+                locus_buffer_printf(out, ", also %d", (int)id);
+        if (has_chat_template(inspection))
+            locus_buffer_printf(out, "; a chat template, which isn't run");
+        locus_buffer_append(out, "\n", 1);
+    } else
+        locus_buffer_printf(out, "tokenizer        none\n");
+    locus_buffer_printf(out, "trained length   %d\n", info->trained_length);
+    locus_buffer_printf(out, "position         %s\n", inspection->position.bytes);
+}
+
+static void describe_tensors(const struct inspection *inspection, struct locus_buffer *out)
+{
+    locus_buffer_printf(out, "\n%-40s  %-5s  %-20s  %s\n", "tensor", "type", "shape", "bytes");
+    for (size_t i = 0; i < locus_checkpoint_n_tensors(inspection->checkpoint); i++) {
+        const struct locus_tensor *tensor = locus_checkpoint_tensor_at(inspection->checkpoint, i);
+        char shape[96];
+        size_t used = 0;
+        for (int d = tensor->n_dims - 1; d >= 0; d--)
+            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRId64,
+                                     used ? ", " : "[", tensor->dims[d]);
+        snprintf(shape + used, sizeof shape - used, "]");
+        size_t start = out->length;
+        locus_text_append(out, tensor->name);
+        int length = (int)(out->length - start);
+        locus_buffer_printf(out, "%*s  %-5s  %-20s  %zu\n", length < 40 ? 40 - length : 0, "",
+                            type_name(tensor), shape, tensor->n_bytes);
+    }
+}
+
+static int print_text(const struct inspection *inspection)
+{
+    struct locus_buffer out = {0};
+    describe_file(inspection, &out);
+    describe_decoder(inspection, &out);
+    describe_text(inspection, &out);
+    if (inspection->options->tensors) describe_tensors(inspection, &out);
+    return locus_stdout_finish(&out);
+}
+
+>>>>>>> 61d7079 (GPT-1's tokenizer: words that end with a space, Bert's normalizer; inspect says that there is a chat template; the format's new keys are in models/README.md):src/cli/inspect.c
 /* ---- JSON --------------------------------------------------------------------------------- */
 
 static void add_types(struct locus_json *json, const struct inspection *inspection)
@@ -214,8 +376,12 @@ static int print_json(const struct inspection *inspection)
     add_sizes(&json, inspection);
     locus_json_text(&json, "tokenizer",
                     inspection->tokenizer ? locus_tokenizer_kind(inspection->tokenizer) : "none");
+<<<<<<< HEAD:src/cli/commands/inspect.c
     locus_json_bool(&json, "chat_template",
                     locus_checkpoint_has(inspection->checkpoint, "tokenizer.chat_template"));
+=======
+    locus_json_bool(&json, "chat_template", has_chat_template(inspection));
+>>>>>>> 61d7079 (GPT-1's tokenizer: words that end with a space, Bert's normalizer; inspect says that there is a chat template; the format's new keys are in models/README.md):src/cli/inspect.c
     locus_json_int(&json, "trained_length", info->trained_length);
     locus_json_text(&json, "position", inspection->position.bytes);
     if (inspection->options->check) locus_json_bool(&json, "finite", true);
