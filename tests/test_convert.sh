@@ -36,7 +36,7 @@ check "end of text is text" is "$(grep -c 261 "$out")" 0
 printf '{"chat_template": "{{ messages }}"}' >"$folder/cases/plain/tokenizer_config.json"
 "$python" "$root/scripts/convert_hf.py" "$folder/cases/plain" -o "$folder/chat.gguf" 2>"$err"
 check "a folder with a chat template" succeeds inspect -m "$folder/chat.gguf"
-check "it is said to be there" prints "^tokenizer .*; a chat template, which isn't run"
+check "it is said to be there" prints "^chat template .* doesn't run"
 run inspect -m "$tiny"
 check "and not to be where there is none" eval '! prints "chat template"'
 

@@ -105,7 +105,7 @@ static struct layer_kind kind_of(const struct inspection *inspection, int layer)
 {
     return (struct layer_kind){inspection->model->config.layers[layer].window,
                                locus_layer_specs_at(&inspection->specs, layer),
-                               inspection->model->layers[layer].experts != NULL};
+                               inspection->model->config.layers[layer].mlp == &locus_experts_part};
 }
 
 static bool same_kind(const struct inspection *inspection, int left, int right)
@@ -208,10 +208,11 @@ static void describe_decoder(const struct inspection *inspection, struct locus_b
                             : inspect_norm_place(config->norm_position),
                         config->parallel_residual ? ", attention and MLP in parallel" : "");
     describe_layers(inspection, out);
+    const struct locus_attention_weights *attention = layer->mixer;
     locus_buffer_printf(out, "attention        %d heads of width %d, %d key and value heads%s%s",
                         info->n_head, info->head_dim, info->n_head_kv,
-                        layer->q_norm.weights.weight ? ", q and k normed" : "",
-                        layer->sinks ? ", a sink a head" : "");
+                        attention->q_norm.weights.weight ? ", q and k normed" : "",
+                        attention->sinks ? ", a sink a head" : "");
     bool same = true;
     for (int i = 1; i < config->n_layer; i++)
         same &= config->layers[i].window == config->layers[0].window;
