@@ -76,7 +76,8 @@ enum locus_status {
     LOCUS_ERROR_FORMAT,      /* a file is not what it should be */
     LOCUS_ERROR_UNSUPPORTED, /* well-formed, but this library can't do it */
     LOCUS_ERROR_POSITION,    /* more positions than the session or the scheme has */
-    LOCUS_ERROR_NUMERIC      /* a value is no number, or too large for its type */
+    LOCUS_ERROR_NUMERIC,     /* a value is no number, or too large for its type */
+    LOCUS_ERROR_STOPPED      /* the caller's own `stop` said so */
 };
 
 typedef struct locus_error {
@@ -182,6 +183,11 @@ typedef struct locus_session_params {
     /* Kernel set, such as "reference" or "avx512+vnni"; NULL: the best this CPU has. All give the
      * same bits, but for BF16 weights in "avx512+vnni+bf16". */
     const char *kernels;
+    /* Asked between the passes of one call, n_batch tokens each: true ends the call with
+     * LOCUS_ERROR_STOPPED. The passes before stay done: locus_session_length tells how many tokens
+     * they were. NULL: never */
+    bool (*stop)(void *context);
+    void *stop_context;
 } locus_session_params;
 
 /* NULL params: the defaults. Refuses a scheme whose tensors the checkpoint lacks, and an n_context

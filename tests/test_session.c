@@ -534,6 +534,60 @@ START_TEST(odd_keys_are_not_blamed_on_the_cache)
 }
 END_TEST
 
+/* ---- stopping ------------------------------------------------------------------------------- */
+
+struct stopper {
+    int n_asked, stop_at; /* the time that it is asked; 0: never */
+};
+
+static bool stop(void *context)
+{
+    struct stopper *stopper = context;
+    return ++stopper->n_asked == stopper->stop_at;
+}
+
+/* The passes before stay done, and the text goes on from there. */
+START_TEST(a_call_can_be_stopped_between_passes)
+{
+    enum { BATCH = 8, N = 4 * BATCH - 3, AT = 2 };
+    struct text text = open_text(testing_golden("llama-half.gguf"));
+    struct stopper stopper = {0};
+    locus_error error = {0};
+    const size_t n_values = (size_t)N * (size_t)text.n_vocab;
+    float *expected = calloc(n_values, sizeof *expected), *rows = calloc(n_values, sizeof *rows);
+    int32_t targets[N];
+    float nll[N];
+    memset(targets, 0, sizeof targets);
+    locus_session *session = open_session(
+        &text, (locus_session_params){.n_batch = BATCH, .stop = stop, .stop_context = &stopper});
+    eval(session, &text, 0, BATCH, BATCH, expected);
+    ck_assert_int_eq(stopper.n_asked, 0); /* one pass has no between */
+    locus_session_rewind(session, 0, NULL);
+    eval(session, &text, 0, N, N, expected);
+    ck_assert_int_eq(stopper.n_asked, 3);
+    for (int scores = 0; scores < 2; scores++) {
+        float *logits = locus_session_logits(session);
+        locus_session_rewind(session, 0, NULL);
+        stopper = (struct stopper){.stop_at = AT};
+        logits[0] = 1234;
+        ck_assert_int_eq(scores ? locus_session_score(session, text.tokens, N, targets, nll, &error)
+                                : locus_session_eval(session, text.tokens, N, rows, N, &error),
+                         LOCUS_ERROR_STOPPED);
+        ck_assert_str_eq(error.message, "stopped after 16 of 29 tokens");
+        ck_assert_int_eq(stopper.n_asked, AT);
+        ck_assert_int_eq(locus_session_length(session), AT * BATCH);
+        ck_assert(logits[0] == 1234);
+        eval(session, &text, AT * BATCH, N, N, rows);
+        const size_t first = AT * BATCH * (size_t)text.n_vocab;
+        ck_assert(!memcmp(rows + first, expected + first, (n_values - first) * sizeof *rows));
+    }
+    free(expected);
+    free(rows);
+    locus_session_free(session);
+    locus_model_free(text.model);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("session");
@@ -548,6 +602,7 @@ int main(void)
     tcase_add_test(tests, keys_past_the_range_of_halves_are_refused);
     tcase_add_test(tests, other_cache_types_hold_what_halves_do_not);
     tcase_add_test(tests, a_refusal_under_a_window_leaves_a_session_that_goes_on);
+    tcase_add_test(tests, a_call_can_be_stopped_between_passes);
     tcase_add_test(tests, odd_keys_are_not_blamed_on_the_cache);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

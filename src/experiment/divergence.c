@@ -115,6 +115,7 @@ enum locus_status locus_predictions_score(locus_session *session, locus_session 
     if (!logits) return locus_fail_memory(error, 2 * LOCUS_SCORE_ROWS * row_bytes);
     for (int done = 0; done < n && !status; done += LOCUS_SCORE_ROWS) {
         const int block = n - done < LOCUS_SCORE_ROWS ? n - done : LOCUS_SCORE_ROWS;
+        if (done && (status = locus_session_ask_stop(session, done, n, error))) break;
         status = score_block(session, reference, tokens + done, block, targets + done,
                              predictions + done, logits, error);
     }

@@ -71,6 +71,7 @@ struct run {
     int32_t *fed;     /* [length]: a window's tokens */
     int32_t *targets; /* [length]: what its rows predict; -1: nothing asks for it */
     float *nll;       /* [length] */
+    int n_advanced;   /* rows of the window that the watch has been told of */
 };
 
 /* Tokens times layers for the first n rows of a window: the projections of a layer are about
@@ -113,36 +114,57 @@ static void store(struct run *run, struct locus_document document, struct locus_
     }
 }
 
-/* A batch of a window's tokens, from its row `first` on; `index` is the token that row 0 predicts.
- */
-static enum locus_status feed_batch(struct run *run, int index, int first, int n,
-                                    locus_error *error)
+/* Tells the watch of the rows that are done. */
+static void advance(struct run *run)
 {
-    if (!run->reference)
-        return locus_session_score(run->session, run->fed + first, n, run->targets + first,
-                                   run->nll + first, error);
-    return locus_predictions_score(run->session, run->reference, run->fed + first, n,
-                                   run->targets + first, run->nll + first,
-                                   run->divergence->predictions + index + first, error);
+    const int n_embd = run->session->model->config.n_embd, n = locus_session_length(run->session);
+    if (run->watch && run->watch->advance)
+        run->watch->advance(run->watch->context,
+                            window_work(n, n_embd) - window_work(run->n_advanced, n_embd));
+    run->n_advanced = n;
 }
 
-/* Feeds a window of n tokens, a batch a call so that a stop is heard; *whole false if it was. */
+/* Between the chunks of a window. */
+static bool is_stopped_within(void *context)
+{
+    struct run *run = context;
+    advance(run);
+    return is_stopped(run->watch);
+}
+
+static enum locus_status score_window(struct run *run, int index, int n, locus_error *error)
+{
+    if (!run->reference)
+        return locus_session_score(run->session, run->fed, n, run->targets, run->nll, error);
+    return locus_predictions_score(run->session, run->reference, run->fed, n, run->targets,
+                                   run->nll, run->divergence->predictions + index, error);
+}
+
+/* Feeds a window of n tokens, whose row 0 predicts token `index`; *whole false if it was stopped.
+ */
 static enum locus_status feed(struct run *run, int index, int n, bool *whole, locus_error *error)
 {
-    const int n_batch = run->session->setup.n_batch, n_embd = run->session->model->config.n_embd;
-    enum locus_status status = locus_session_rewind(run->session, 0, error);
+    locus_session *session = run->session;
+    bool (*const stop)(void *) = session->stop;
+    void *const stop_context = session->stop_context;
+    enum locus_status status = locus_session_rewind(session, 0, error);
     if (!status && run->reference) status = locus_session_rewind(run->reference, 0, error);
-    for (int first = 0; first < n && !status; first += n_batch) {
-        if (is_stopped(run->watch)) {
-            *whole = false;
-            return LOCUS_OK;
-        }
-        int end = first + n_batch < n ? first + n_batch : n;
-        status = feed_batch(run, index, first, end - first, error);
-        if (run->watch && run->watch->advance)
-            run->watch->advance(run->watch->context,
-                                window_work(end, n_embd) - window_work(first, n_embd));
+    if (status) return status;
+    if (is_stopped(run->watch)) {
+        *whole = false;
+        return LOCUS_OK;
     }
+    run->n_advanced = 0;
+    session->stop = is_stopped_within;
+    session->stop_context = run;
+    status = score_window(run, index, n, error);
+    session->stop = stop;
+    session->stop_context = stop_context;
+    if (status == LOCUS_ERROR_STOPPED) {
+        *whole = false;
+        return LOCUS_OK;
+    }
+    if (!status) advance(run);
     return status;
 }
 

@@ -346,7 +346,7 @@ static void mix_block(const struct unit *unit, int start, int at)
 }
 
 /* Takes slots [first, end) of the segment from `start` on into the softmax of every query. */
-static void take_segment(const struct unit *unit, int start, int first, int end)
+static void attend_segment(const struct unit *unit, int start, int first, int end)
 {
     for (int block = start; block < end; block += LOCUS_KV_BLOCK) {
         const int block_end = end < block + LOCUS_KV_BLOCK ? end : block + LOCUS_KV_BLOCK;
@@ -365,7 +365,7 @@ static void take_segment(const struct unit *unit, int start, int first, int end)
 }
 
 /* Takes a span of each row, all of one kind. */
-static void take_span(struct unit *unit, const struct locus_span *spans)
+static void attend_span(struct unit *unit, const struct locus_span *spans)
 {
     unit->spans = spans;
     int first = spans[0].first, end = spans[0].end;
@@ -376,8 +376,8 @@ static void take_span(struct unit *unit, const struct locus_span *spans)
     gather_queries(unit);
     const int segment = unit->scratch.segment;
     for (int start = first / LOCUS_KV_BLOCK * LOCUS_KV_BLOCK; start < end; start += segment)
-        take_segment(unit, start, first > start ? first : start,
-                     end < start + segment ? end : start + segment);
+        attend_segment(unit, start, first > start ? first : start,
+                       end < start + segment ? end : start + segment);
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
@@ -436,7 +436,7 @@ static void attend_rows(struct unit *unit, int n_spans,
     memset(scratch->mix, 0, n * head_dim * sizeof *scratch->mix);
     /* NOLINTEND(clang-analyzer-core.*) */
     for (int s = 0; s < n_spans; s++)
-        take_span(unit, spans[s]);
+        attend_span(unit, spans[s]);
     for (size_t i = 0; i < n; i++) {
         const int row = unit->row + (int)i / n_heads(unit);
         float *out = unit->attention->attended + row_offset(unit, row) +

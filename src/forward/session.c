@@ -43,6 +43,8 @@ static enum locus_status open_session(struct locus_session *session,
     enum locus_status status =
         locus_session_describe(&session->setup, session->model, params, extras->text_length, error);
     if (status) return status;
+    session->stop = params->stop;
+    session->stop_context = params->stop_context;
     session->kernels = &session->setup.kernels;
     if ((status = find_parts(session, extras->mixer, error)) ||
         (status = locus_mixers_open(&session->mixers, session, error)) ||
@@ -163,6 +165,13 @@ static struct locus_chunk chunk_of(const struct locus_session *session, const in
     return (struct locus_chunk){tokens, n < n_batch ? n : n_batch, session->length};
 }
 
+enum locus_status locus_session_ask_stop(const struct locus_session *session, int n_done, int n,
+                                         locus_error *error)
+{
+    if (!session->stop || !session->stop(session->stop_context)) return LOCUS_OK;
+    return locus_fail(error, LOCUS_ERROR_STOPPED, "stopped after %d of %d tokens", n_done, n);
+}
+
 /* After a refusal the session goes back to what it held before; to what it held before the chunk
  * where the keys of so few are no longer there. */
 enum locus_status locus_session_run(struct locus_session *session,
@@ -171,6 +180,9 @@ enum locus_status locus_session_run(struct locus_session *session,
     const int n_before = session->length;
     const int *coordinates = request->coordinates;
     for (int done = 0; done < request->n;) {
+        enum locus_status status =
+            done ? locus_session_ask_stop(session, done, request->n, error) : LOCUS_OK;
+        if (status) return status;
         const struct locus_chunk chunk =
             chunk_of(session, request->tokens + done, request->n - done);
         const struct locus_outputs outputs = outputs_of(session, request, done, chunk.n);
@@ -178,7 +190,7 @@ enum locus_status locus_session_run(struct locus_session *session,
         if (session->states.tokens)
             memcpy(session->states.tokens + session->length, chunk.tokens,
                    (size_t)chunk.n * sizeof *chunk.tokens);
-        enum locus_status status = run_chunk(session, &chunk, &outputs, error);
+        status = run_chunk(session, &chunk, &outputs, error);
         if (status) {
             if (locus_session_rewind(session, n_before, NULL))
                 locus_session_rewind(session, session->length, NULL);

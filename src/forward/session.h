@@ -28,6 +28,8 @@ struct locus_session {
     struct locus_barrier barrier; /* of the threads of a forward pass */
     int length;                   /* tokens held: slots 0 .. length-1 */
     float *score_logits;          /* [LOCUS_SCORE_ROWS, n_vocab]; NULL before the first score */
+    bool (*stop)(void *context);  /* see locus_session_params; NULL: never */
+    void *stop_context;
 };
 
 /* ---- creation ------------------------------------------------------------------------------- */
@@ -63,6 +65,10 @@ struct locus_request {
     float *nll;
     struct locus_attention_map *map; /* NULL: none */
 };
+
+/* Whether to stop before the next chunk; an error that says after how many of n tokens. */
+enum locus_status locus_session_ask_stop(const struct locus_session *session, int n_done, int n,
+                                         locus_error *error);
 
 /* Whether it makes sense; and all of it, cut into chunks, which are cut nowhere else. */
 enum locus_status locus_request_check(const struct locus_session *session,

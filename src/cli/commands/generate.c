@@ -98,11 +98,18 @@ static bool plan_context(struct locus_generate *run)
     return false;
 }
 
+static bool is_stopped(void *context)
+{
+    (void)context;
+    return locus_interrupted();
+}
+
 static bool create_session(struct locus_generate *run)
 {
     const struct locus_common *common = &run->options->common;
     locus_session_params params = locus_session_options(common);
     params.n_context = run->n_context;
+    params.stop = is_stopped;
     locus_error error, second;
     double start = locus_now();
     run->session = locus_session_create(run->model, &params, &error);
@@ -158,19 +165,16 @@ static bool echo_prompt(struct locus_generate *run)
     return locus_stdout_write(run->prompt.bytes, run->prompt.length, &run->status);
 }
 
-/* A batch a call, so that SIGINT is heard between them. */
+/* SIGINT is heard between its batches, too. */
 static bool evaluate_prompt(struct locus_generate *run)
 {
     locus_error error;
-    const int n_batch = run->options->common.n_batch;
+    enum locus_status status = LOCUS_OK;
     double start = locus_now();
-    for (int first = 0; first < run->n_prompt; first += n_batch) {
-        if (locus_interrupted()) break;
-        int n = run->n_prompt - first < n_batch ? run->n_prompt - first : n_batch;
-        if (locus_session_eval(run->session, run->prompt_tokens + first, n, NULL, 0, &error))
-            return fail(run, &error);
-        if (n < n_batch) break;
-    }
+    if (!locus_interrupted())
+        status =
+            locus_session_eval(run->session, run->prompt_tokens, run->n_prompt, NULL, 0, &error);
+    if (status && status != LOCUS_ERROR_STOPPED) return fail(run, &error);
     run->prompt_seconds = locus_now() - start;
     for (int i = 0; i < run->n_prompt; i++)
         locus_sampler_accept(run->sampler, run->prompt_tokens[i]);
