@@ -312,8 +312,9 @@ static void show_scores(const struct unit *unit, int start)
         const int query = row * n_heads(unit) + map->head - unit->head;
         const size_t slot = (size_t)(unit->pass->first_slot + unit->row + row);
         const float *scores = scratch->scores + (size_t)query * (size_t)scratch->segment;
+        float *out = map->weights + slot * (size_t)map->n + start;
         for (int j = scratch->first[query]; j < scratch->end[query]; j++)
-            map->weights[slot * (size_t)map->n + (size_t)(start + j)] = scores[j];
+            out[j] = scores[j];
     }
 }
 

@@ -187,7 +187,7 @@ enum locus_status locus_session_run(struct locus_session *session,
             chunk_of(session, request->tokens + done, request->n - done);
         const struct locus_outputs outputs = outputs_of(session, request, done, chunk.n);
         locus_coordinates_put(session, coordinates, chunk.n);
-        if (session->states.tokens)
+        if (session->states.tokens) /* NOLINTNEXTLINE(clang-analyzer-core.*): checked before */
             memcpy(session->states.tokens + session->length, chunk.tokens,
                    (size_t)chunk.n * sizeof *chunk.tokens);
         status = run_chunk(session, &chunk, &outputs, error);

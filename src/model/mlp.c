@@ -100,8 +100,11 @@ static enum locus_status load_each(struct locus_loading *loading, int layer, voi
     enum locus_status status = LOCUS_OK;
     struct locus_rows *parts = calloc(n, sizeof *parts);
     own->each = calloc(n, sizeof *own->each);
-    if (own->each) own->n = (int)n;
-    if (!own->each || !parts) status = locus_fail_memory(loading->error, n * sizeof *own->each);
+    if (!own->each || !parts) {
+        free(parts);
+        return locus_fail_memory(loading->error, n * sizeof *own->each);
+    }
+    own->n = (int)n;
     for (int i = 0; i < N_EACH && !status; i++)
         status = load_row(loading, layer, &each[i], own, parts);
     free(parts);
