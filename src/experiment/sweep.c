@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "forward/session.h"
 
 /* ---- cells done before -------------------------------------------------------------------- */
 
@@ -137,11 +138,14 @@ double locus_sweep_work(const struct locus_sweep *sweep)
     return work;
 }
 
-static locus_session_params params_of(const struct locus_sweep *sweep, int series)
+/* The session of a series at lengths[index]. */
+static locus_session *open_point(const struct locus_sweep *sweep, int series, int index,
+                                 locus_error *error)
 {
-    locus_session_params params = sweep->params;
-    params.position = sweep->series[series].position;
-    return params;
+    const struct locus_session_extras extras = {
+        .description = &locus_sweep_point(sweep, series, index)->session};
+    return locus_session_create_with(sweep->models[sweep->series[series].model].model, NULL,
+                                     &extras, error);
 }
 
 /* ---- perplexity --------------------------------------------------------------------------- */
@@ -188,10 +192,8 @@ static void close_windows(struct windows *windows)
 
 static bool same_spec(const struct windows *windows, int a, int b)
 {
-    const struct locus_point *x = locus_sweep_point(windows->sweep, windows->series, a);
-    const struct locus_point *y = locus_sweep_point(windows->sweep, windows->series, b);
-    return x->served && y->served &&
-           strcmp(x->row.cells[LOCUS_COLUMN_POSITION], y->row.cells[LOCUS_COLUMN_POSITION]) == 0;
+    return locus_points_agree(locus_sweep_point(windows->sweep, windows->series, a),
+                              locus_sweep_point(windows->sweep, windows->series, b));
 }
 
 /* Measures at lengths[index], and what falls off for the shorter ones. */
@@ -207,10 +209,7 @@ static enum locus_status measure_windows(struct windows *windows, int index,
         windows->session = NULL;
     }
     if (!windows->session) {
-        const locus_session_params params = params_of(sweep, windows->series);
-        windows->session = locus_session_for_text(
-            sweep->models[sweep->series[windows->series].model].model, &params, losses->plan.length,
-            locus_corpora_longest(windows->corpus, 1), error);
+        windows->session = open_point(sweep, windows->series, index, error);
         if (!windows->session) return LOCUS_ERROR_UNSUPPORTED;
         windows->session_index = index;
     }
@@ -347,10 +346,8 @@ static enum locus_status measure_task(struct run *run)
         if (status || !pending) continue;
         const struct locus_point *point = locus_sweep_point(sweep, cell->series, cell->point);
         if (point != open) {
-            const locus_session_params params = params_of(sweep, cell->series);
             locus_session_free(session);
-            session = locus_session_for_text(sweep->models[sweep->series[cell->series].model].model,
-                                             &params, point->n_tokens, point->n_tokens, run->error);
+            session = open_point(sweep, cell->series, cell->point, run->error);
             if (!session) return LOCUS_ERROR_UNSUPPORTED;
             open = point;
         }

@@ -10,6 +10,8 @@
 #ifndef LOCUS_EXPERIMENT_SWEEP_H
 #define LOCUS_EXPERIMENT_SWEEP_H
 
+#include <string.h>
+
 #include "experiment/report.h"
 #include "experiment/tasks.h"
 
@@ -24,7 +26,8 @@ struct locus_series {
 
 /* A series at a length. */
 struct locus_point {
-    bool served;          /* there is such a session */
+    bool served; /* there is such a session */
+    struct locus_description session;
     struct locus_row row; /* the cells that it fills */
     int n_tokens;         /* that it is made for: the windows', or a task's longest text's */
     int same_as;          /* the first series that is the same at this length; -1: none before it */
@@ -113,7 +116,7 @@ struct locus_sweep_watch {
 
 /* Measures the cells that are pending, each added to the CSV (NULL: none) as it is done, but copies
  * of others. *whole is false if the watch stopped it. A session is made for the cells that it
- * serves: one for lengths whose SPECs resolve to the same. */
+ * serves, from its point: one for lengths whose SPECs resolve to the same. */
 enum locus_status locus_sweep_run(struct locus_sweep *sweep, struct locus_csv *csv,
                                   const struct locus_sweep_watch *watch, bool *whole,
                                   locus_error *error);
@@ -148,6 +151,12 @@ static inline struct locus_point *locus_sweep_point(const struct locus_sweep *sw
                                                     int index)
 {
     return &sweep->points[(size_t)series * (size_t)sweep->n_lengths + (size_t)index];
+}
+
+/* Whether both are served, by the same SPEC. */
+static inline bool locus_points_agree(const struct locus_point *a, const struct locus_point *b)
+{
+    return a->served && b->served && strcmp(a->session.position, b->session.position) == 0;
 }
 
 static inline const struct locus_corpus *locus_sweep_corpus(const struct locus_sweep *sweep,

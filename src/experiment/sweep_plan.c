@@ -54,15 +54,8 @@ static enum locus_status count_tokens(const struct locus_sweep *sweep, int model
                   : LOCUS_OK;
 }
 
-/* The SPECs of the longest and the shortest length that a series serves. */
-struct ends {
-    struct locus_layer_specs longest, shortest;
-    bool any;
-};
-
 static enum locus_status fill_point(const struct locus_sweep *sweep, struct locus_series *series,
-                                    struct locus_point *point, int length, struct ends *ends,
-                                    locus_error *error)
+                                    struct locus_point *point, int length, locus_error *error)
 {
     const struct locus_opened_model *model = &sweep->models[series->model];
     const int n_texts = locus_sweep_n_texts(sweep);
@@ -73,16 +66,12 @@ static enum locus_status fill_point(const struct locus_sweep *sweep, struct locu
                 : point->n_tokens;
     locus_session_params params = sweep->params;
     params.position = series->position;
-    struct locus_description description;
     locus_error refusal;
-    status = locus_describe_for_text(&description, model->model, &params, point->n_tokens,
+    status = locus_describe_for_text(&point->session, model->model, &params, point->n_tokens,
                                      n_positions, &refusal);
     if (!status) {
         point->served = true;
-        if (!ends->any) ends->longest = description.specs;
-        ends->shortest = description.specs;
-        ends->any = true;
-        if (!locus_row_set_session(&point->row, task_name(sweep), model, &description))
+        if (!locus_row_set_session(&point->row, task_name(sweep), model, &point->session))
             status = out_of_memory(error);
     } else if (status == LOCUS_ERROR_MEMORY)
         status = locus_fail(error, status, "%s: %s", model->name, refusal.message);
@@ -91,40 +80,38 @@ static enum locus_status fill_point(const struct locus_sweep *sweep, struct locu
         series->refusal = refusal;
         status = LOCUS_OK;
     }
-    locus_description_free(&description);
     return status;
 }
 
 /* The first series before this one that is the same at a length. */
 static int find_same(const struct locus_sweep *sweep, int series, int index)
 {
-    const char *spec = locus_sweep_point(sweep, series, index)->row.cells[LOCUS_COLUMN_POSITION];
-    for (int i = 0; i < series && spec; i++) {
-        const struct locus_point *other = locus_sweep_point(sweep, i, index);
-        if (sweep->series[i].model == sweep->series[series].model && other->served &&
-            strcmp(other->row.cells[LOCUS_COLUMN_POSITION], spec) == 0)
+    for (int i = 0; i < series; i++)
+        if (sweep->series[i].model == sweep->series[series].model &&
+            locus_points_agree(locus_sweep_point(sweep, i, index),
+                               locus_sweep_point(sweep, series, index)))
             return i;
-    }
     return -1;
 }
 
 static enum locus_status fill_series(struct locus_sweep *sweep, int index, locus_error *error)
 {
     struct locus_series *series = &sweep->series[index];
-    struct ends ends = {.any = false};
+    const struct locus_point *longest = NULL, *shortest = NULL; /* of those served */
     for (int i = 0; i < sweep->n_lengths; i++) {
         struct locus_point *point = locus_sweep_point(sweep, index, i);
-        enum locus_status status =
-            fill_point(sweep, series, point, sweep->lengths[i], &ends, error);
+        enum locus_status status = fill_point(sweep, series, point, sweep->lengths[i], error);
         if (status) return status;
+        if (point->served) shortest = point;
+        if (!longest) longest = shortest;
         point->same_as = find_same(sweep, index, i);
     }
-    if (!ends.any) {
+    if (!longest) {
         if (error) *error = series->refusal;
         return series->refusal.status;
     }
     struct locus_buffer label = {0};
-    locus_layer_specs_print_range(&ends.shortest, &ends.longest, &label);
+    locus_layer_specs_print_range(&shortest->session.specs, &longest->session.specs, &label);
     if (label.failed) locus_buffer_free(&label);
     series->label = label.bytes;
     return label.bytes ? LOCUS_OK : out_of_memory(error);
@@ -336,8 +323,10 @@ void locus_sweep_free(struct locus_sweep *sweep)
     const size_t n_points = (size_t)sweep->n_series * (size_t)sweep->n_lengths;
     for (int i = 0; i < sweep->n_cells; i++)
         locus_row_free(&sweep->cells[i].row);
-    for (size_t i = 0; i < n_points && sweep->points; i++)
+    for (size_t i = 0; i < n_points && sweep->points; i++) {
         locus_row_free(&sweep->points[i].row);
+        locus_description_free(&sweep->points[i].session);
+    }
     for (int i = 0; i < sweep->n_series; i++) {
         free(sweep->series[i].label);
         sweep->series[i].label = NULL;

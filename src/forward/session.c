@@ -35,13 +35,26 @@ static enum locus_status init_positions(struct locus_session *session, locus_err
     return locus_positions_init(&session->positions, &session->setup.specs, &env, error);
 }
 
+/* A description that was made before has its texts copied. */
+static enum locus_status describe(struct locus_session *session,
+                                  const struct locus_session_params *params,
+                                  const struct locus_session_extras *extras, locus_error *error)
+{
+    struct locus_description *setup = &session->setup;
+    if (!extras->description)
+        return locus_session_describe(setup, session->model, params, extras->text_length, error);
+    *setup = *extras->description;
+    setup->position = strdup(setup->position);
+    setup->attention = strdup(setup->attention);
+    return setup->position && setup->attention ? LOCUS_OK : locus_fail_memory(error, sizeof *setup);
+}
+
 /* What can't be had is refused before schemes make tables as long as the session. */
 static enum locus_status open_session(struct locus_session *session,
                                       const struct locus_session_params *params,
                                       const struct locus_session_extras *extras, locus_error *error)
 {
-    enum locus_status status =
-        locus_session_describe(&session->setup, session->model, params, extras->text_length, error);
+    enum locus_status status = describe(session, params, extras, error);
     if (status) return status;
     session->stop = params->stop;
     session->stop_context = params->stop_context;

@@ -36,7 +36,9 @@ struct locus_session {
 
 /* What only the inside asks for, beside the parameters; all zero: nothing. */
 struct locus_session_extras {
-    int text_length;                 /* see locus_session_describe */
+    int text_length; /* see locus_session_describe */
+    const struct locus_description
+        *description;                /* what that gave: the parameters are passed over */
     const struct locus_mixer *mixer; /* one that is not in the list of mixers.c */
 };
 
