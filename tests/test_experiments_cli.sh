@@ -262,7 +262,7 @@ for begin in none first every; do
 done
 check "half knows no first" refuses 2 "protocol half puts .*expected every or none" \
     perplexity "${base[@]}" -f "$text" --protocol half --begin first
-LC_ALL=C sed 's/tokenizer.ggml.bos_token_id/tokenizer.ggml.bos_token_ix/' "$model" >"$folder/bare.gguf"
+LC_ALL=C sed 's/tokenizer.ggml.bos_token_id/xokenizer.ggml.bos_token_id/' "$model" >"$folder/bare.gguf"
 for begin in first every; do
     check "a model without the token, --begin $begin" refuses 1 "bare.gguf: --begin: .*no begin-of-text" \
         perplexity -m "$folder/bare.gguf" -f "$text" --begin "$begin"
