@@ -191,7 +191,7 @@ END_TEST
 
 /* ---- activations -------------------------------------------------------------------------- */
 
-START_TEST(rows_of_bfloats_are_whole_pairs)
+START_TEST(rows_of_bf16_are_whole_pairs)
 {
     const struct locus_kernels *kernels = kernels_with_dots();
     if (!has_dots("rows of avx512+vnni+bf16")) return;
@@ -224,7 +224,7 @@ int main(void)
     TCase *tests = tcase_create("bf16");
     tcase_add_test(tests, products_are_the_instructions_and_near_plain_c);
     tcase_add_test(tests, tiny_products_are_near_plain_c);
-    tcase_add_test(tests, rows_of_bfloats_are_whole_pairs);
+    tcase_add_test(tests, rows_of_bf16_are_whole_pairs);
     tcase_add_test(tests, sets_without_dots_take_floats);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

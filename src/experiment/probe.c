@@ -46,13 +46,13 @@ void locus_scheme_probe_close(struct locus_scheme_probe *probe)
 static enum locus_status refuse(const struct locus_position *position, const char *reason,
                                 locus_error *error)
 {
-    const struct locus_position_scheme *scheme = position->spec.scheme;
-    const bool reads_text = position->layer_floats > 0;
-    return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-                      "position %s %s; plots that fit: %s%s%sattention", scheme->name, reason,
-                      scheme->embed ? "table, similarity, " : "",
-                      scheme->bias && !scheme->whole_row && !reads_text ? "bias, " : "",
-                      scheme->rotate && !scheme->bias && !reads_text ? "rotation, " : "");
+    const bool reads_text = position->layer_floats > 0, biases = locus_position_has_bias(position);
+    return locus_fail(
+        error, LOCUS_ERROR_UNSUPPORTED, "position %s %s; plots that fit: %s%s%sattention",
+        position->spec.scheme->name, reason,
+        locus_position_embeds(position) ? "table, similarity, " : "",
+        biases && !locus_position_whole_row(position) && !reads_text ? "bias, " : "",
+        locus_position_rotates(position) && !biases && !reads_text ? "rotation, " : "");
 }
 
 static enum locus_status check_layer(const struct locus_scheme_probe *probe, int layer,
@@ -98,7 +98,7 @@ enum locus_status locus_probe_table(const struct locus_scheme_probe *probe, cons
                                     float *table, locus_error *error)
 {
     const struct locus_position *position = &probe->positions.schemes[0];
-    if (!position->spec.scheme->embed)
+    if (!locus_position_embeds(position))
         return refuse(position, "adds nothing to the embedding: it has no table", error);
     size_t n = (size_t)probe->length, n_embd = (size_t)probe->model->config.n_embd;
     size_t state_floats = (size_t)position->embed_floats;
@@ -159,8 +159,9 @@ enum locus_status locus_probe_bias(const struct locus_scheme_probe *probe, int l
     enum locus_status status = check_layer(probe, layer, error);
     if (status) return status;
     const struct locus_position *position = locus_positions_at(&probe->positions, layer);
-    if (!position->spec.scheme->bias) return refuse(position, "adds no bias to the scores", error);
-    if (position->spec.scheme->whole_row)
+    if (!locus_position_has_bias(position))
+        return refuse(position, "adds no bias to the scores", error);
+    if (locus_position_whole_row(position))
         return refuse(position, "adds a bias that depends on the scores: it has no map by distance",
                       error);
     if (position->layer_floats > 0)
@@ -280,7 +281,7 @@ enum locus_status locus_probe_rotation(const struct locus_scheme_probe *probe, i
         return locus_fail(error, LOCUS_ERROR_ARGUMENT, "head %d: the model has heads 0 to %d", head,
                           config->n_head - 1);
     const struct locus_position *position = locus_positions_at(&probe->positions, layer);
-    if (!position->spec.scheme->rotate)
+    if (!locus_position_rotates(position))
         return refuse(position, "rotates no query and no key", error);
     if (position->layer_floats > 0)
         return refuse(position, "rotates by what the text says: it has no angle by distance",

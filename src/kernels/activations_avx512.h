@@ -1,4 +1,4 @@
-/* Activations into blocks, and floats into halves, in AVX-512.
+/* Activations into blocks, and floats into f16, in AVX-512.
  *
  * Four blocks share their reductions. The rule is that of locus_quantize_block, which takes blocks
  * that have an infinity, a NaN or next to nothing in them.
@@ -88,7 +88,7 @@ INLINE bool quantize_four(struct locus_activation_block *blocks, const float *x)
     return true;
 }
 
-/* The CPU's halves are those of locus_float_to_f16 but for a NaN, which keeps its payload there.
+/* The CPU's f16 are those of locus_float_to_f16 but for a NaN, which keeps its payload there.
  */
 static void to_f16_avx512(uint16_t *out, const float *x, int n)
 {

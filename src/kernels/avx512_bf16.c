@@ -1,4 +1,4 @@
-/* AVX-512 with BF16: products of BF16 weights by vdpbf16ps, which multiplies pairs of bfloat16 and
+/* AVX-512 with BF16: products of BF16 weights by vdpbf16ps, which multiplies pairs of bf16 and
  * adds both products to a float: the second of the pair first, then the first, each by a fused
  * multiply-add that rounds to nearest and takes denormals for 0, before and after (Intel's manual,
  * VDPBF16PS). A chain goes along the pairs of columns in order, in every tile. */

@@ -49,7 +49,7 @@ static inline float locus_bf16_to_float(uint16_t bf16)
     return locus_float_of((uint32_t)bf16 << 16);
 }
 
-/* Float to bfloat16, to nearest, ties to even; what is too large becomes infinite. A NaN stays one:
+/* Float to bf16, to nearest, ties to even; what is too large becomes infinite. A NaN stays one:
  * its lower half may have been all there was of it. */
 static inline uint16_t locus_float_to_bf16(float value)
 {
@@ -65,7 +65,7 @@ void locus_dequantize_row(float *out, const void *row, enum locus_tensor_type ty
 
 /* The reverse, for a type that can be written (weight_type.h): finite floats rounded to a stored
  * row, to nearest, ties to even. Scales of blocks are searched for the least squared error. A value
- * past the range of halves becomes infinite in F16; a block that has no scale (an infinity or a NaN
+ * past the range of f16 becomes infinite there; a block that has no scale (an infinity or a NaN
  * is in it, or a value out of reach of every half) becomes NaN as a whole. Callers refuse both. */
 void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, size_t n_values);
 

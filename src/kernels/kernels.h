@@ -244,7 +244,7 @@ void locus_kernels_reference(struct locus_kernels *kernels); /* plain C: all mem
 void locus_kernels_avx2(struct locus_kernels *kernels);        /* all, with FMA and F16C */
 void locus_kernels_avx512(struct locus_kernels *kernels);      /* all, with F, BW, DQ and VL */
 void locus_kernels_avx512_vnni(struct locus_kernels *kernels); /* blocks, by vpdpbusd */
-/* BF16 by vdpbf16ps: activations rounded to bfloat16, two columns an instruction. Its bits are its
+/* BF16 by vdpbf16ps: activations rounded to bf16, two columns an instruction. Its bits are its
  * own, the same at any number of threads and rows. */
 void locus_kernels_avx512_bf16(struct locus_kernels *kernels);
 #elif defined(__aarch64__)

@@ -25,7 +25,7 @@ INLINE void load_lanes(float *w, const void *panel, size_t column, enum locus_fo
     }
 }
 
-/* n_tile rows of activations, from row i on, times one panel of floats or halves. */
+/* n_tile rows of activations, from row i on, times one panel of floats or f16. */
 INLINE void panel_floats(const struct locus_matmul *op, const void *panel, int p, int i, int n_tile,
                          enum locus_form form)
 {

@@ -88,7 +88,7 @@ INLINE vec vec_of_bytes(const int8_t *at)
         _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at)));
 }
 
-/* One of each pair of bfloat16 (pairs[lane][2]). */
+/* One of each pair of bf16 (pairs[lane][2]). */
 INLINE vec vec_of_bf16(const uint16_t *pairs, int which)
 {
     __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)pairs);

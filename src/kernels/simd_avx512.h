@@ -86,7 +86,7 @@ INLINE vec vec_of_bytes(const int8_t *at)
         _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)at)));
 }
 
-/* One of each pair of bfloat16 (pairs[lane][2]). */
+/* One of each pair of bf16 (pairs[lane][2]). */
 INLINE vec vec_of_bf16(const uint16_t *pairs, int which)
 {
     __m512i both = _mm512_loadu_si512(pairs);

@@ -88,7 +88,7 @@ INLINE vec vec_of_bytes(const int8_t *at)
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four)))));
 }
 
-/* One of each pair of bfloat16 (pairs[lane][2]). */
+/* One of each pair of bf16 (pairs[lane][2]). */
 INLINE vec vec_of_bf16(const uint16_t *pairs, int which)
 {
     uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(pairs));

@@ -122,6 +122,11 @@ static inline bool locus_position_has_bias(const struct locus_position *position
     return position->spec.scheme->bias != NULL;
 }
 
+static inline bool locus_position_rotates(const struct locus_position *position)
+{
+    return position->spec.scheme->rotate != NULL;
+}
+
 static inline bool locus_position_embeds(const struct locus_position *position)
 {
     return position->spec.scheme->embed != NULL;
