@@ -506,6 +506,19 @@ def arcee_squares() -> Case:
     return Case(hf.ArceeForCausalLM(config), names, "arcee", metadata)
 
 
+def ernie_adjacent() -> Case:
+    """ERNIE 4.5: a Llama whose class rotates adjacent pairs itself, with biases."""
+    config = hf.Ernie4_5Config(
+        **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=ROPE, use_bias=True,
+    )  # fmt: skip
+    metadata = family_metadata(
+        "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, attention__key_length=8,
+        attention__value_length=8, rope__freq_base=ROPE_BASE,
+    )  # fmt: skip
+    names = Names(TIED_WHOLE, LAYERS, LLAMA_PARTS)
+    return Case(hf.Ernie4_5ForCausalLM(config), names, "ernie4_5", metadata)
+
+
 FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "qwen2-biases": qwen2_biases,
     "qwen3-head-norms": qwen3_head_norms,
@@ -530,4 +543,5 @@ FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "baichuan-alibi": baichuan_alibi,
     "seed-biases": seed_biases,
     "arcee-squares": arcee_squares,
+    "ernie-adjacent": ernie_adjacent,
 }

@@ -63,6 +63,7 @@ static const struct golden_model {
     {"baichuan-alibi", "baichuan", "alibi"},
     {"seed-biases", "seed_oss", "rope"},
     {"arcee-squares", "arcee", "rope"},
+    {"ernie-adjacent", "ernie4_5", "rope"},
     {"gemma3-local-bases", "gemma3", "rope"},
     {"smollm3-unrotated", "smollm3", "rope"},
     {"cohere2-local", "cohere2", "rope"},

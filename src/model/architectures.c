@@ -320,6 +320,12 @@ static const struct locus_architecture table[] = {
         .position = "rope:pairs=adjacent",
     },
     {
+        .name = "ernie4_5",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "rope:pairs=adjacent",
+    },
+    {
         .name = "locus",
         .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_GELU_TANH},
         .epsilon_key = "norm_epsilon",
