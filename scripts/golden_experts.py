@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
 import transformers as hf
 from torch import nn
 
-from golden_families import COMMON, LAYERS, PERMUTED, ROPE, family_metadata
-from golden_models import (
-    LLAMA_PARTS,
-    LLAMA_WHOLE,
-    N_HEAD_KV,
-    ROPE_BASE,
-    Case,
-    Names,
-)
+import hf_names as names
+from golden_families import COMMON, ROPE, family_metadata
+from golden_models import N_HEAD_KV, ROPE_BASE, Case, Split
 
-ATTENTION_PARTS = {part: LLAMA_PARTS[part] for part in list(LLAMA_PARTS)[:6]}
-SPARSE_PARTS = ATTENTION_PARTS | {"ffn_gate_inp": "mlp.gate"}
-N_EXPERT = 4
+N_EXPERT, EXPERTS = 4, "mlp.experts"
 
 
 def mixtral_experts() -> Case:
@@ -36,8 +29,8 @@ def mixtral_experts() -> Case:
         "layer_norm_rms", feed_forward_length=40, attention__head_count_kv=N_HEAD_KV,
         rope__freq_base=ROPE_BASE, expert_count=N_EXPERT, expert_used_count=2,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, SPARSE_PARTS, PERMUTED, experts="mlp.experts")
-    return Case(hf.MixtralForCausalLM(config), names, "llama", metadata)
+    own = names.MIXTRAL.but(parts={"ffn_gate_inp": "mlp.gate"})  # another name in a file
+    return Case(hf.MixtralForCausalLM(config), own, "llama", metadata, experts=EXPERTS)
 
 
 def qwen2_experts() -> Case:
@@ -47,19 +40,13 @@ def qwen2_experts() -> Case:
         num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=40,
         norm_topk_prob=False, tie_word_embeddings=False, experts_implementation="eager",
     )  # fmt: skip
-    parts = SPARSE_PARTS | {
-        "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
-        "ffn_up_shexp": "mlp.shared_expert.up_proj",
-        "ffn_down_shexp": "mlp.shared_expert.down_proj",
-        "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
-    }
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
         expert_count=N_EXPERT, expert_used_count=2, expert_feed_forward_length=32,
         expert_shared_feed_forward_length=40,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts, experts="mlp.experts")
-    return Case(hf.Qwen2MoeForCausalLM(config), names, "qwen2moe", metadata)
+    model = hf.Qwen2MoeForCausalLM(config)
+    return Case(model, names.QWEN2_MOE, "qwen2moe", metadata, experts=EXPERTS)
 
 
 def qwen3_experts() -> Case:
@@ -70,15 +57,13 @@ def qwen3_experts() -> Case:
         num_experts_per_tok=3, moe_intermediate_size=40, norm_topk_prob=True, mlp_only_layers=[0],
         tie_word_embeddings=False, experts_implementation="eager",
     )  # fmt: skip
-    parts = LLAMA_PARTS | SPARSE_PARTS
-    parts |= {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
         attention__key_length=8, attention__value_length=8, expert_count=N_EXPERT,
         expert_used_count=3, expert_feed_forward_length=40, leading_dense_block_count=1,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts, experts="mlp.experts")
-    return Case(hf.Qwen3MoeForCausalLM(config), names, "qwen3moe", metadata)
+    model = hf.Qwen3MoeForCausalLM(config)
+    return Case(model, names.QWEN3_MOE, "qwen3moe", metadata, experts=EXPERTS)
 
 
 def olmoe_experts() -> Case:
@@ -88,13 +73,12 @@ def olmoe_experts() -> Case:
         num_experts=N_EXPERT, num_experts_per_tok=2, norm_topk_prob=False, eos_token_id=2,
         tie_word_embeddings=False, experts_implementation="eager",
     )  # fmt: skip
-    parts = SPARSE_PARTS | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
     metadata = family_metadata(
         "layer_norm_rms", feed_forward_length=40, attention__head_count_kv=N_HEAD_KV,
         rope__freq_base=ROPE_BASE, expert_count=N_EXPERT, expert_used_count=2,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts, experts="mlp.experts")
-    return Case(hf.OlmoeForCausalLM(config), names, "olmoe", metadata)
+    model = hf.OlmoeForCausalLM(config)
+    return Case(model, names.OLMOE, "olmoe", metadata, experts=EXPERTS)
 
 
 def granite_experts() -> Case:
@@ -105,10 +89,6 @@ def granite_experts() -> Case:
         embedding_multiplier=3.0, attention_multiplier=0.25, residual_multiplier=0.5,
         logits_scaling=4.0, tie_word_embeddings=False, experts_implementation="eager",
     )  # fmt: skip
-    parts = ATTENTION_PARTS | {
-        "ffn_gate_inp": "block_sparse_moe.router",
-        "ffn_down_shexp": "shared_mlp.output_linear",
-    }
 
     def gate_and_up(values: np.ndarray) -> dict[str, np.ndarray]:
         gate, up = np.split(values, 2)
@@ -120,11 +100,12 @@ def granite_experts() -> Case:
         attention__scale=0.25, residual_scale=0.5, logit_scale=4.0, expert_count=N_EXPERT,
         expert_used_count=2, expert_shared_feed_forward_length=40,
     )  # fmt: skip
-    names = Names(
-        LLAMA_WHOLE, LAYERS, parts, PERMUTED, experts="block_sparse_moe.experts",
+    own = names.GRANITE_MOE.but(parts={"ffn_gate_inp": "block_sparse_moe.router"})
+    return Case(
+        hf.GraniteMoeSharedForCausalLM(config), own, "granitemoe", metadata,
+        experts="block_sparse_moe.experts",
         splits={"shared_mlp.input_linear.weight": gate_and_up},
     )  # fmt: skip
-    return Case(hf.GraniteMoeSharedForCausalLM(config), names, "granitemoe", metadata)
 
 
 class Open(nn.Module):
@@ -145,19 +126,16 @@ def deepseek_experts() -> Case:
     )  # fmt: skip
     model = hf.Qwen2MoeForCausalLM(config)
     model.model.layers[1].mlp.shared_expert_gate = Open()
-    parts = LLAMA_PARTS | SPARSE_PARTS | {
-        "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
-        "ffn_up_shexp": "mlp.shared_expert.up_proj",
-        "ffn_down_shexp": "mlp.shared_expert.down_proj",
-    }  # fmt: skip
     metadata = family_metadata(
         "layer_norm_rms", feed_forward_length=64, attention__head_count_kv=N_HEAD_KV,
         rope__freq_base=ROPE_BASE, rope__dimension_count=8, rope__scaling__type="none",
         expert_count=N_EXPERT, expert_used_count=2, expert_feed_forward_length=24,
         expert_shared_count=2, leading_dense_block_count=1, expert_weights_scale=1.0,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts, PERMUTED, experts="mlp.experts")
-    return Case(model, names, "deepseek", metadata)
+    own = names.QWEN2_MOE.but(
+        parts={"ffn_gate_inp_shexp": None}, transforms=names.LLAMA_ADJACENT.transforms
+    )
+    return Case(model, own, "deepseek", metadata, experts=EXPERTS)
 
 
 def gpt_oss_sinks() -> Case:
@@ -172,10 +150,6 @@ def gpt_oss_sinks() -> Case:
             "beta_fast": 8.0, "beta_slow": 1.0, "truncate": False,
         },
     )  # fmt: skip
-    parts = {part: name for part, name in ATTENTION_PARTS.items() if part != "ffn_norm"} | {
-        "post_attention_norm": "post_attention_layernorm",
-        "ffn_gate_inp": "mlp.router",
-    }
 
     def gates_and_values(suffix: str) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
         def apply(values: np.ndarray) -> dict[str, np.ndarray]:
@@ -187,7 +161,7 @@ def gpt_oss_sinks() -> Case:
 
         return apply
 
-    splits: dict[str, Callable[[np.ndarray], dict[str, np.ndarray]]] = {
+    splits: dict[str, Split] = {
         "self_attn.sinks": lambda values: {"attn_sinks.weight": values},
         "mlp.experts.gate_up_proj": gates_and_values("weight"),
         "mlp.experts.gate_up_proj_bias": gates_and_values("bias"),
@@ -202,8 +176,16 @@ def gpt_oss_sinks() -> Case:
         rope__scaling__yarn_beta_slow=1.0, expert_count=N_EXPERT, expert_used_count=2,
         expert_feed_forward_length=32,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts, splits=splits)
-    return Case(hf.GptOssForCausalLM(config), names, "gpt-oss", metadata)
+    own = names.LLAMA.but(
+        parts=names.NO_MLP
+        | {
+            "ffn_norm": None,
+            "post_attention_norm": "post_attention_layernorm",
+            "ffn_gate_inp": "mlp.router",
+        },
+    )
+    own = replace(own, parts=dict(sorted(own.parts.items(), key=lambda p: p[0] == "ffn_gate_inp")))
+    return Case(hf.GptOssForCausalLM(config), own, "gpt-oss", metadata, splits=splits)
 
 
 EXPERT_CASES: dict[str, Callable[[], Case]] = {

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
 import transformers as hf
 from torch import nn
 
+import hf_names as names
 from checkpoint import Value
 from golden_models import (
-    GPT2_PARTS,
-    GPT2_WHOLE,
-    LLAMA_PARTS,
-    LLAMA_WHOLE,
     N_CONTEXT,
     N_EMBD,
     N_FF,
@@ -26,11 +24,7 @@ from golden_models import (
     N_VOCAB,
     ROPE_BASE,
     Case,
-    Names,
-    Transform,
     Unrotated,
-    adjacent_pairs,
-    plus_one,
 )
 
 
@@ -60,9 +54,6 @@ COMMON = {
     "attn_implementation": "eager",
 }
 ROPE = {"rope_type": "default", "rope_theta": ROPE_BASE}
-TIED_WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}
-LAYERS = "model.layers.{}."
-PERMUTED = {"attn_q": adjacent_pairs(N_HEAD), "attn_k": adjacent_pairs(N_HEAD_KV)}
 
 
 def qwen2_biases() -> Case:
@@ -70,11 +61,10 @@ def qwen2_biases() -> Case:
     config = hf.Qwen2Config(
         **COMMON, rms_norm_eps=1e-5, rope_parameters=ROPE, tie_word_embeddings=False
     )
-    names = Names(LLAMA_WHOLE, LAYERS, LLAMA_PARTS)
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE
     )
-    return Case(hf.Qwen2ForCausalLM(config), names, "qwen2", metadata)
+    return Case(hf.Qwen2ForCausalLM(config), names.LLAMA, "qwen2", metadata)
 
 
 def qwen3_head_norms() -> Case:
@@ -82,12 +72,11 @@ def qwen3_head_norms() -> Case:
     config = hf.Qwen3Config(
         **COMMON, head_dim=16, rms_norm_eps=1e-5, rope_parameters=ROPE, tie_word_embeddings=False
     )
-    parts = LLAMA_PARTS | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, attention__key_length=16,
         attention__value_length=16, rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    return Case(hf.Qwen3ForCausalLM(config), Names(LLAMA_WHOLE, LAYERS, parts), "qwen3", metadata)
+    return Case(hf.Qwen3ForCausalLM(config), names.QWEN3, "qwen3", metadata)
 
 
 def gemma_scaled() -> Case:
@@ -96,13 +85,11 @@ def gemma_scaled() -> Case:
         **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=ROPE,
         hidden_activation="gelu_pytorch_tanh",
     )  # fmt: skip
-    transforms = dict.fromkeys(("attn_norm", "ffn_norm", "output_norm"), plus_one)
-    names = Names(TIED_WHOLE, LAYERS, LLAMA_PARTS, transforms)
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, attention__key_length=8,
         attention__value_length=8, rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    return Case(hf.GemmaForCausalLM(config), names, "gemma", metadata)
+    return Case(hf.GemmaForCausalLM(config), names.GEMMA, "gemma", metadata)
 
 
 def olmo2_output_norms() -> Case:
@@ -110,16 +97,10 @@ def olmo2_output_norms() -> Case:
     config = hf.Olmo2Config(
         **COMMON, rms_norm_eps=1e-5, rope_parameters=ROPE, tie_word_embeddings=False
     )
-    parts = {part: name for part, name in LLAMA_PARTS.items() if "norm" not in part} | {
-        "attn_q_norm": "self_attn.q_norm",
-        "attn_k_norm": "self_attn.k_norm",
-        "post_attention_norm": "post_attention_layernorm",
-        "post_ffw_norm": "post_feedforward_layernorm",
-    }
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE
     )
-    return Case(hf.Olmo2ForCausalLM(config), Names(LLAMA_WHOLE, LAYERS, parts), "olmo2", metadata)
+    return Case(hf.Olmo2ForCausalLM(config), names.OLMO2, "olmo2", metadata)
 
 
 def cohere_parallel() -> Case:
@@ -127,13 +108,12 @@ def cohere_parallel() -> Case:
     config = hf.CohereConfig(
         **COMMON, layer_norm_eps=1e-5, rope_parameters=ROPE, logit_scale=0.25, use_qk_norm=False
     )
-    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_norm"}
     metadata = family_metadata(
         "layer_norm", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
         logit_scale=0.25,
     )  # fmt: skip
     model = hf.CohereForCausalLM(config)
-    return Case(model, Names(TIED_WHOLE, LAYERS, parts), "command-r", metadata)
+    return Case(model, names.COHERE, "command-r", metadata)
 
 
 def granite_scales() -> Case:
@@ -147,8 +127,7 @@ def granite_scales() -> Case:
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
         embedding_scale=3.0, attention__scale=0.25, residual_scale=0.5, logit_scale=4.0,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, LLAMA_PARTS, PERMUTED)
-    return Case(hf.GraniteForCausalLM(config), names, "granite", metadata)
+    return Case(hf.GraniteForCausalLM(config), names.LLAMA_ADJACENT, "granite", metadata)
 
 
 def phi2_parallel() -> Case:
@@ -157,28 +136,8 @@ def phi2_parallel() -> Case:
         **COMMON | {"num_key_value_heads": N_HEAD}, layer_norm_eps=1e-5,
         rope_parameters=ROPE | {"partial_rotary_factor": 0.5}, tie_word_embeddings=False,
     )  # fmt: skip
-    parts = {
-        "attn_norm": "input_layernorm",
-        "attn_q": "self_attn.q_proj",
-        "attn_k": "self_attn.k_proj",
-        "attn_v": "self_attn.v_proj",
-        "attn_output": "self_attn.dense",
-        "ffn_up": "mlp.fc1",
-        "ffn_down": "mlp.fc2",
-    }
-    whole = LLAMA_WHOLE | {"output_norm": "model.final_layernorm"}
     metadata = family_metadata("layer_norm", rope__dimension_count=4, rope__freq_base=ROPE_BASE)
-    return Case(hf.PhiForCausalLM(config), Names(whole, LAYERS, parts), "phi2", metadata)
-
-
-PHI3_PARTS = {
-    "attn_norm": "input_layernorm",
-    "attn_qkv": "self_attn.qkv_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_up": "mlp.gate_up_proj",
-    "ffn_down": "mlp.down_proj",
-}
+    return Case(hf.PhiForCausalLM(config), names.PHI, "phi2", metadata)
 
 
 def phi3_fused() -> Case:
@@ -191,9 +150,7 @@ def phi3_fused() -> Case:
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__dimension_count=8,
         rope__freq_base=ROPE_BASE, attention__sliding_window=6,
     )  # fmt: skip
-    return Case(
-        hf.Phi3ForCausalLM(config), Names(LLAMA_WHOLE, LAYERS, PHI3_PARTS), "phi3", metadata
-    )
+    return Case(hf.Phi3ForCausalLM(config), names.PHI3, "phi3", metadata)
 
 
 def starcoder2_window() -> Case:
@@ -201,14 +158,12 @@ def starcoder2_window() -> Case:
     config = hf.Starcoder2Config(
         **COMMON, norm_epsilon=1e-5, rope_parameters=ROPE, use_bias=True, sliding_window=6
     )
-    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_gate"}
-    parts |= {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}
     metadata = family_metadata(
         "layer_norm", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
         attention__sliding_window=6,
     )  # fmt: skip
     model = hf.Starcoder2ForCausalLM(config)
-    return Case(model, Names(TIED_WHOLE, LAYERS, parts), "starcoder2", metadata)
+    return Case(model, names.STARCODER2, "starcoder2", metadata)
 
 
 def starcoder_one_key() -> Case:
@@ -218,8 +173,7 @@ def starcoder_one_key() -> Case:
         n_inner=N_FF, multi_query=True, attn_implementation="eager",
     )  # fmt: skip
     metadata = family_metadata("layer_norm", attention__head_count_kv=1)
-    names = Names(GPT2_WHOLE, "transformer.h.{}.", GPT2_PARTS)
-    return Case(hf.GPTBigCodeForCausalLM(config), names, "starcoder", metadata)
+    return Case(hf.GPTBigCodeForCausalLM(config), names.STARCODER, "starcoder", metadata)
 
 
 def stablelm_head_norms() -> Case:
@@ -228,17 +182,12 @@ def stablelm_head_norms() -> Case:
         **COMMON, layer_norm_eps=1e-5, rope_parameters=ROPE | {"partial_rotary_factor": 0.25},
         qk_layernorm=True, use_parallel_residual=True, tie_word_embeddings=False,
     )  # fmt: skip
-    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_norm"}
-    stacked = {
-        "attn_q_norm": "self_attn.q_layernorm.norms.{}",
-        "attn_k_norm": "self_attn.k_layernorm.norms.{}",
-    }
     metadata = family_metadata(
         "layer_norm", attention__head_count_kv=N_HEAD_KV, rope__dimension_count=2,
         rope__freq_base=ROPE_BASE, use_parallel_residual=True,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts, stacked=stacked)
-    return Case(hf.StableLmForCausalLM(config), names, "stablelm", metadata)
+    own = names.LLAMA.but(parts={"ffn_norm": None}, stacked=names.STABLELM_HEAD_NORMS)
+    return Case(hf.StableLmForCausalLM(config), own, "stablelm", metadata)
 
 
 def nemotron_squares() -> Case:
@@ -247,18 +196,11 @@ def nemotron_squares() -> Case:
         **COMMON, norm_eps=1e-5, rope_parameters=ROPE | {"partial_rotary_factor": 0.5},
         hidden_act="relu2", tie_word_embeddings=False, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
-    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_gate"}
-    names = Names(
-        LLAMA_WHOLE,
-        LAYERS,
-        parts,
-        dict.fromkeys(("attn_norm", "ffn_norm", "output_norm"), plus_one),
-    )
     metadata = family_metadata(
         "layer_norm", attention__head_count_kv=N_HEAD_KV, rope__dimension_count=4,
         rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    return Case(hf.NemotronForCausalLM(config), names, "nemotron", metadata)
+    return Case(hf.NemotronForCausalLM(config), names.NEMOTRON, "nemotron", metadata)
 
 
 class NormedQkv(nn.Module):
@@ -284,22 +226,16 @@ def mpt_qk_norms() -> Case:
     model = hf.MptForCausalLM(config)
     for block in model.transformer.blocks:
         block.attn.Wqkv = NormedQkv(block.attn.Wqkv)
-    whole = {"token_embd": "transformer.wte", "output_norm": "transformer.norm_f"}
-    parts = {
-        "attn_norm": "norm_1",
-        "attn_qkv": "attn.Wqkv.linear",
-        "attn_q_norm": "attn.Wqkv.q_ln",
-        "attn_k_norm": "attn.Wqkv.k_ln",
-        "attn_output": "attn.out_proj",
-        "ffn_norm": "norm_2",
-        "ffn_up": "ffn.up_proj",
-        "ffn_down": "ffn.down_proj",
-    }
     metadata = family_metadata(
         "layer_norm", feed_forward_length=4 * N_EMBD, attention__max_alibi_bias=8.0,
         attention__clamp_kqv=1.0,
     )  # fmt: skip
-    return Case(model, Names(whole, "transformer.blocks.{}.", parts), "mpt", metadata)
+    parts = {}
+    for part, name in names.MPT.parts.items():
+        parts[part] = name
+        if part == "attn_qkv":
+            parts |= {f"attn_{x}_norm": f"{name}.{x}_ln" for x in "qk"} | {part: f"{name}.linear"}
+    return Case(model, replace(names.MPT, parts=parts), "mpt", metadata)
 
 
 def phi3_longrope() -> Case:
@@ -326,7 +262,7 @@ def phi3_longrope() -> Case:
     added = {f"rope_factors_{name}.weight": values for name, values in factors.items()}
     # transformers takes the long factors for all of a text that is longer than the first length.
     return Case(
-        hf.Phi3ForCausalLM(config), Names(LLAMA_WHOLE, LAYERS, PHI3_PARTS), "phi3", metadata,
+        hf.Phi3ForCausalLM(config), names.PHI3, "phi3", metadata,
         position="rope:length=44", added=added,
     )  # fmt: skip
 
@@ -336,33 +272,11 @@ def olmo_bare() -> Case:
     config = hf.OlmoConfig(
         **COMMON, rope_parameters=ROPE, clip_qkv=1.0, tie_word_embeddings=False, eos_token_id=2
     )
-    parts = {part: name for part, name in LLAMA_PARTS.items() if "norm" not in part}
-    whole = {part: name for part, name in LLAMA_WHOLE.items() if "norm" not in part}
     metadata = family_metadata(
         "layer_norm", attention__head_count_kv=N_HEAD_KV, attention__clamp_kqv=1.0,
         rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    return Case(hf.OlmoForCausalLM(config), Names(whole, LAYERS, parts, PERMUTED), "olmo", metadata)
-
-
-FALCON_WHOLE = {"token_embd": "transformer.word_embeddings", "output_norm": "transformer.ln_f"}
-FALCON_PARTS = {
-    "attn_qkv": "self_attention.query_key_value",
-    "attn_output": "self_attention.dense",
-    "ffn_up": "mlp.dense_h_to_4h",
-    "ffn_down": "mlp.dense_4h_to_h",
-}
-
-
-def split_groups(n_head: int, n_head_kv: int) -> Transform:
-    """Rows of groups, each some queries, a key and a value, to [q | k | v]."""
-
-    def apply(values: np.ndarray) -> np.ndarray:
-        parts = values.reshape(n_head_kv, n_head // n_head_kv + 2, -1, *values.shape[1:])
-        parts = [parts[:, :-2], parts[:, -2], parts[:, -1]]
-        return np.concatenate([part.reshape(-1, *values.shape[1:]) for part in parts])
-
-    return apply
+    return Case(hf.OlmoForCausalLM(config), names.OLMO, "olmo", metadata)
 
 
 def falcon(n_head_kv: int, norms: dict[str, str], **more: bool) -> Case:
@@ -371,13 +285,13 @@ def falcon(n_head_kv: int, norms: dict[str, str], **more: bool) -> Case:
         num_attention_heads=N_HEAD, num_kv_heads=n_head_kv, bos_token_id=1, eos_token_id=2,
         rope_parameters=ROPE, attn_implementation="eager", **more,
     )  # fmt: skip
-    qkv = {"attn_qkv": split_groups(N_HEAD, n_head_kv)}
-    names = Names(FALCON_WHOLE, "transformer.h.{}.", norms | FALCON_PARTS, qkv)
     metadata = family_metadata(
         "layer_norm", feed_forward_length=4 * N_EMBD, attention__head_count_kv=n_head_kv,
         tensor_data_layout="jploski", rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    return Case(hf.FalconForCausalLM(config), names, "falcon", metadata)
+    parts = norms | {part: name for part, name in names.FALCON.parts.items() if "norm" not in part}
+    own = replace(names.FALCON_GROUPS, parts=parts)
+    return Case(hf.FalconForCausalLM(config), own, "falcon", metadata)
 
 
 def falcon_one_key() -> Case:
@@ -391,10 +305,6 @@ def falcon_two_norms() -> Case:
     return falcon(N_HEAD_KV, norms, new_decoder_architecture=True)
 
 
-GLM_PARTS = {part: LLAMA_PARTS[part] for part in list(LLAMA_PARTS)[:6]} | {
-    "ffn_up": "mlp.gate_up_proj",
-    "ffn_down": "mlp.down_proj",
-}
 GLM_ROPE = ROPE | {"partial_rotary_factor": 0.5}
 
 
@@ -411,8 +321,7 @@ def glm_half_rotated() -> Case:
         **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=GLM_ROPE, attention_bias=True,
         tie_word_embeddings=False, eos_token_id=2,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, GLM_PARTS)
-    return Case(hf.GlmForCausalLM(config), names, "chatglm", glm_metadata())
+    return Case(hf.GlmForCausalLM(config), names.GLM, "chatglm", glm_metadata())
 
 
 def glm4_output_norms() -> Case:
@@ -421,12 +330,7 @@ def glm4_output_norms() -> Case:
         **COMMON, head_dim=8, rms_norm_eps=1e-5, rope_parameters=GLM_ROPE, attention_bias=True,
         tie_word_embeddings=False, eos_token_id=2,
     )  # fmt: skip
-    parts = GLM_PARTS | {
-        "post_attention_norm": "post_self_attn_layernorm",
-        "post_ffw_norm": "post_mlp_layernorm",
-    }
-    names = Names(LLAMA_WHOLE, LAYERS, parts)
-    return Case(hf.Glm4ForCausalLM(config), names, "glm4", glm_metadata())
+    return Case(hf.Glm4ForCausalLM(config), names.GLM4, "glm4", glm_metadata())
 
 
 def minicpm_scales() -> Case:
@@ -440,8 +344,7 @@ def minicpm_scales() -> Case:
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
         embedding_scale=12.0, residual_scale=0.5, logit_scale=4.0,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, LLAMA_PARTS, PERMUTED)
-    return Case(hf.GraniteForCausalLM(config), names, "minicpm", metadata)
+    return Case(hf.GraniteForCausalLM(config), names.LLAMA_ADJACENT, "minicpm", metadata)
 
 
 def baichuan_alibi() -> Case:
@@ -471,8 +374,7 @@ def baichuan_alibi() -> Case:
         feed_forward_length=n_embd, attention__head_count=n_head, attention__head_count_kv=n_head,
         rope__dimension_count=n_embd // n_head, tensor_data_layout="Meta AI original pth",
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, LLAMA_PARTS)
-    return Case(model, names, "baichuan", metadata, forward)
+    return Case(model, names.LLAMA, "baichuan", metadata, forward)
 
 
 def seed_biases() -> Case:
@@ -481,14 +383,15 @@ def seed_biases() -> Case:
         **COMMON, head_dim=16, rms_norm_eps=1e-5, rope_parameters=ROPE, tie_word_embeddings=False,
         attention_bias=True, attention_out_bias=False,
     )  # fmt: skip
-    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_norm"}
-    parts |= {"post_attention_norm": "post_attention_layernorm"}
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, attention__key_length=16,
         attention__value_length=16, rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts)
-    return Case(hf.SeedOssForCausalLM(config), names, "seed_oss", metadata)
+    parts = {part: name for part, name in names.LLAMA.parts.items() if part != "ffn_norm"}
+    parts |= {"post_attention_norm": names.LLAMA.parts["ffn_norm"]}
+    return Case(
+        hf.SeedOssForCausalLM(config), replace(names.LLAMA, parts=parts), "seed_oss", metadata
+    )
 
 
 def arcee_squares() -> Case:
@@ -497,13 +400,11 @@ def arcee_squares() -> Case:
         **COMMON, rms_norm_eps=1e-5, rope_parameters=ROPE, tie_word_embeddings=False,
         bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
-    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_gate"}
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, rope__dimension_count=8,
         rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, parts, PERMUTED)
-    return Case(hf.ArceeForCausalLM(config), names, "arcee", metadata)
+    return Case(hf.ArceeForCausalLM(config), names.ARCEE, "arcee", metadata)
 
 
 def ernie_adjacent() -> Case:

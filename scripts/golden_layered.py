@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import transformers as hf
 
-from golden_families import COMMON, LAYERS, PERMUTED, ROPE, TIED_WHOLE, family_metadata
-from golden_models import (
-    LLAMA_PARTS,
-    LLAMA_WHOLE,
-    N_HEAD_KV,
-    ROPE_BASE,
-    Case,
-    Names,
-    plus_one,
-)
-
-GEMMA2_PARTS = LLAMA_PARTS | {
-    "post_attention_norm": "post_attention_layernorm",
-    "ffn_norm": "pre_feedforward_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
-}
+import hf_names as names
+from golden_families import COMMON, ROPE, family_metadata
+from golden_models import N_HEAD_KV, ROPE_BASE, Case
 
 
 def gemma2_capped() -> Case:
@@ -31,14 +19,12 @@ def gemma2_capped() -> Case:
         sliding_window=5, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
         hidden_activation="gelu_pytorch_tanh",
     )  # fmt: skip
-    normed = ("attn_norm", "ffn_norm", "post_attention_norm", "post_ffw_norm", "output_norm")
-    names = Names(TIED_WHOLE, LAYERS, GEMMA2_PARTS, dict.fromkeys(normed, plus_one))
     metadata = family_metadata(
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, attention__key_length=8,
         attention__value_length=8, rope__freq_base=ROPE_BASE, attention__sliding_window=5,
         attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
     )  # fmt: skip
-    return Case(hf.Gemma2ForCausalLM(config), names, "gemma2", metadata)
+    return Case(hf.Gemma2ForCausalLM(config), names.GEMMA2, "gemma2", metadata)
 
 
 SMALL = COMMON | {"intermediate_size": 32}
@@ -58,16 +44,14 @@ def gemma3_local_bases() -> Case:
             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
         },
     )  # fmt: skip
-    parts = GEMMA2_PARTS | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
-    normed = [part for part in ("output_norm", *parts) if "norm" in part]
-    names = Names(TIED_WHOLE, LAYERS, parts, dict.fromkeys(normed, plus_one))
     metadata = family_metadata(
         "layer_norm_rms", block_count=n_layer, feed_forward_length=32,
         attention__head_count_kv=N_HEAD_KV, attention__key_length=8, attention__value_length=8,
         attention__sliding_window=WINDOW, rope__freq_base=ROPE_BASE, rope__freq_base_swa=100.0,
         rope__scaling__type="linear", rope__scaling__factor=4.0,
     )  # fmt: skip
-    return Case(hf.Gemma3ForCausalLM(config), names, "gemma3", metadata)
+    own = replace(names.GEMMA3, parts=names.GEMMA2.parts | names.HEAD_NORMS)
+    return Case(hf.Gemma3ForCausalLM(config), own, "gemma3", metadata)
 
 
 def smollm3_unrotated() -> Case:
@@ -80,8 +64,7 @@ def smollm3_unrotated() -> Case:
         "layer_norm_rms", block_count=4, feed_forward_length=32, rope__dimension_count=8,
         attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    names = Names(TIED_WHOLE, LAYERS, LLAMA_PARTS, PERMUTED)
-    return Case(hf.SmolLM3ForCausalLM(config), names, "smollm3", metadata)
+    return Case(hf.SmolLM3ForCausalLM(config), names.LLAMA_ADJACENT, "smollm3", metadata)
 
 
 def cohere2_local() -> Case:
@@ -90,23 +73,12 @@ def cohere2_local() -> Case:
         **SMALL | {"num_hidden_layers": 4}, layer_norm_eps=1e-5, rope_parameters=ROPE,
         logit_scale=0.25, sliding_window=WINDOW, eos_token_id=2, bos_token_id=1,
     )  # fmt: skip
-    parts = {part: name for part, name in LLAMA_PARTS.items() if part != "ffn_norm"}
     metadata = family_metadata(
         "layer_norm", block_count=4, feed_forward_length=32, rope__dimension_count=8,
         attention__head_count_kv=N_HEAD_KV, rope__freq_base=ROPE_BASE, logit_scale=0.25,
         attention__sliding_window=WINDOW, rope__scaling__type="none",
     )  # fmt: skip
-    return Case(
-        hf.Cohere2ForCausalLM(config), Names(TIED_WHOLE, LAYERS, parts), "cohere2", metadata
-    )
-
-
-OUTPUT_NORMED_PARTS = {part: name for part, name in LLAMA_PARTS.items() if "norm" not in part} | {
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "post_attention_norm": "post_attention_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
-}
+    return Case(hf.Cohere2ForCausalLM(config), names.COHERE, "cohere2", metadata)
 
 
 def exaone4_local() -> Case:
@@ -122,8 +94,7 @@ def exaone4_local() -> Case:
         attention__sliding_window=WINDOW,
         attention__sliding_window_pattern=THREE_LOCAL,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, OUTPUT_NORMED_PARTS)
-    return Case(hf.Exaone4ForCausalLM(config), names, "exaone4", metadata)
+    return Case(hf.Exaone4ForCausalLM(config), names.OLMO2, "exaone4", metadata)
 
 
 def olmo3_local() -> Case:
@@ -146,8 +117,7 @@ def olmo3_local() -> Case:
         rope__scaling__yarn_beta_slow=1.0, attention__sliding_window=WINDOW,
         attention__sliding_window_pattern=THREE_LOCAL,
     )  # fmt: skip
-    names = Names(LLAMA_WHOLE, LAYERS, OUTPUT_NORMED_PARTS)
-    return Case(hf.Olmo3ForCausalLM(config), names, "olmo2", metadata)
+    return Case(hf.Olmo3ForCausalLM(config), names.OLMO2, "olmo2", metadata)
 
 
 LAYERED_CASES: dict[str, Callable[[], Case]] = {

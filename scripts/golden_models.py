@@ -15,29 +15,13 @@ import torch
 import transformers as hf
 from torch import nn
 
+import hf_names as names
 from checkpoint import Tensor, Value
+from hf_names import Names, Place, is_of_weights_alone
 
 N_VOCAB, N_CONTEXT, N_EMBD, N_FF, N_LAYER, N_HEAD = 80, 64, 32, 96, 2, 4
 
-Transform = Callable[[np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Names:
-    """Where the parameters are in the model. Values are names without `.weight` and `.bias`;
-    `layer` has {} for the layer, a name in `stacked` {} for the head: one tensor of all heads.
-    `transforms` are by the checkpoint's name of the part."""
-
-    whole: Mapping[str, str]
-    layer: str
-    parts: Mapping[str, str]
-    transforms: Mapping[str, Transform] = field(default_factory=dict)
-    stacked: Mapping[str, str] = field(default_factory=dict)
-    experts: str = ""  # in the layer: the experts' gate_up_proj [n, 2 n_ff, n_embd] and down_proj
-    # By the parameter's full name in the layer: the tensors that it becomes, by theirs.
-    splits: Mapping[str, Callable[[np.ndarray], Mapping[str, np.ndarray]]] = field(
-        default_factory=dict
-    )
+Split = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -52,6 +36,11 @@ class Case:
     position: str | None = None
     # Tensors beside the model's parameters.
     added: Mapping[str, np.ndarray] = field(default_factory=dict)
+    # What the model, other than its file, has in one. In the layer: the experts' gate_up_proj
+    # [n, 2 n_ff, n_embd] and down_proj;
+    experts: str = ""
+    # by the parameter's full name in the layer: the tensors that it becomes, by theirs.
+    splits: Mapping[str, Split] = field(default_factory=dict)
 
     def logits(self, tokens: torch.Tensor) -> torch.Tensor:
         return self.forward(tokens) if self.forward else self.model(input_ids=tokens).logits
@@ -59,16 +48,18 @@ class Case:
     def tensors(self) -> list[Tensor]:
         """Every parameter as a tensor of the checkpoint; none may be left over."""
         state = {name: p.detach().numpy() for name, p in self.model.named_parameters()}
+        n_head = self.metadata[".attention.head_count"]
+        place = Place(n_head, self.metadata.get(".attention.head_count_kv", n_head))
         out: list[Tensor] = []
 
         def add(part: str, ours: str, theirs: str) -> None:
-            transform = self.names.transforms.get(part, lambda values: values)
+            transform = self.names.transforms.get(part)
             for suffix in ("weight", "bias"):
                 values = state.pop(f"{theirs}.{suffix}", None)
                 if values is None:
                     continue
-                if transform is not plus_one or suffix == "weight":
-                    values = transform(values)
+                if transform and (suffix == "weight" or not is_of_weights_alone(transform)):
+                    values = transform(values, place)
                 out.append(Tensor.of(f"{ours}.{suffix}", values))
 
         for ours, theirs in self.names.whole.items():
@@ -82,13 +73,13 @@ class Case:
                     state.pop(name.format(h)) for h in range(N_HEAD) if name.format(h) in state
                 ]
                 out.append(Tensor.of(f"blk.{i}.{part}.weight", np.stack(heads)))
-            name = self.names.layer.format(i) + self.names.experts
-            if self.names.experts and f"{name}.gate_up_proj" in state:
+            name = self.names.layer.format(i) + self.experts
+            if self.experts and f"{name}.gate_up_proj" in state:
                 gate, up = np.split(state.pop(f"{name}.gate_up_proj"), 2, axis=1)
                 parts = {"gate": gate, "up": up, "down": state.pop(f"{name}.down_proj")}
                 for part, values in parts.items():
                     out.append(Tensor.of(f"blk.{i}.ffn_{part}_exps.weight", values))
-            for theirs, split in self.names.splits.items():
+            for theirs, split in self.splits.items():
                 name = self.names.layer.format(i) + theirs
                 if name in state:
                     for ours, values in split(state.pop(name)).items():
@@ -119,53 +110,7 @@ def generic(position: str, **more: Value) -> dict[str, Value]:
     return metadata | {"." + key.replace("__", "."): value for key, value in more.items()}
 
 
-def transpose(values: np.ndarray) -> np.ndarray:
-    """Conv1D weights [inputs, outputs] to [outputs, inputs]; a bias stays."""
-    return values.T
-
-
-def plus_one(values: np.ndarray) -> np.ndarray:
-    """Gemma's norms multiply by 1 + weight; the file holds the sum."""
-    return values + 1
-
-
-def split_heads(n_head: int) -> Transform:
-    """Rows interleaved a head, [n_head, 3, head_dim], to [q | k | v]."""
-
-    def apply(values: np.ndarray) -> np.ndarray:
-        parts = values.reshape(n_head, 3, -1, *values.shape[1:])
-        return parts.swapaxes(0, 1).reshape(values.shape)
-
-    return apply
-
-
-def adjacent_pairs(n_head: int) -> Transform:
-    """Rows of a head that rotate in pairs (k, k + d/2) to pairs (2k, 2k + 1), as llama.cpp's
-    conversion does for architecture llama."""
-
-    def apply(values: np.ndarray) -> np.ndarray:
-        parts = values.reshape(n_head, 2, -1, *values.shape[1:])
-        return parts.swapaxes(1, 2).reshape(values.shape)
-
-    return apply
-
-
 # ---- learned positions -----------------------------------------------------------------------
-
-GPT2_PARTS = {
-    "attn_norm": "ln_1",
-    "attn_qkv": "attn.c_attn",
-    "attn_output": "attn.c_proj",
-    "ffn_norm": "ln_2",
-    "ffn_up": "mlp.c_fc",
-    "ffn_down": "mlp.c_proj",
-}
-CONV1D = dict.fromkeys(("attn_qkv", "attn_output", "ffn_up", "ffn_down"), transpose)
-GPT2_WHOLE = {
-    "token_embd": "transformer.wte",
-    "position_embd": "transformer.wpe",
-    "output_norm": "transformer.ln_f",
-}
 
 
 def gpt2_learned() -> Case:
@@ -183,28 +128,11 @@ def gpt2_learned() -> Case:
         ".attention.head_count": N_HEAD,
         ".attention.layer_norm_epsilon": config.layer_norm_epsilon,
     }
-    names = Names(GPT2_WHOLE, "transformer.h.{}.", GPT2_PARTS, CONV1D)
-    return Case(hf.GPT2LMHeadModel(config), names, "gpt2", metadata)
+    return Case(hf.GPT2LMHeadModel(config), names.GPT2, "gpt2", metadata)
 
 
 # ---- rotary positions, and none --------------------------------------------------------------
 
-LLAMA_WHOLE = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "output": "lm_head",
-}
-LLAMA_PARTS = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
 N_HEAD_KV, ROPE_BASE = 2, 5000.0
 
 
@@ -228,15 +156,12 @@ def generic_llama(position: str) -> dict[str, Value]:
 
 def llama_half() -> Case:
     """Llama as transformers has it: the pairs (k, k + d/2) rotate, nothing is permuted."""
-    names = Names(LLAMA_WHOLE, "model.layers.{}.", LLAMA_PARTS)
     position = f"rope:pairs=half,dim={N_EMBD // N_HEAD},base={ROPE_BASE:g}"
-    return Case(llama(), names, "locus", generic_llama(position))
+    return Case(llama(), names.LLAMA, "locus", generic_llama(position))
 
 
 def llama_adjacent() -> Case:
     """The same model as architecture llama: q and k permuted so that adjacent pairs rotate."""
-    permuted = {"attn_q": adjacent_pairs(N_HEAD), "attn_k": adjacent_pairs(N_HEAD_KV)}
-    names = Names(LLAMA_WHOLE, "model.layers.{}.", LLAMA_PARTS, permuted)
     metadata: dict[str, Value] = {
         ".context_length": N_CONTEXT,
         ".embedding_length": N_EMBD,
@@ -249,7 +174,7 @@ def llama_adjacent() -> Case:
         ".rope.dimension_count": N_EMBD // N_HEAD,
         ".rope.freq_base": ROPE_BASE,
     }
-    return Case(llama(), names, "llama", metadata)
+    return Case(llama(), names.LLAMA_ADJACENT, "llama", metadata)
 
 
 class Unrotated(nn.Module):
@@ -268,8 +193,7 @@ def llama_none() -> Case:
     """A Llama without positions (NoPE)."""
     model = llama()
     model.model.rotary_emb = Unrotated()
-    names = Names(LLAMA_WHOLE, "model.layers.{}.", LLAMA_PARTS)
-    return Case(model, names, "locus", generic_llama("none"))
+    return Case(model, names.LLAMA, "locus", generic_llama("none"))
 
 
 def llama_sinusoidal() -> Case:
@@ -295,24 +219,11 @@ def neox_parallel() -> Case:
         num_hidden_layers=N_LAYER, num_attention_heads=N_HEAD, intermediate_size=N_FF,
         rotary_pct=0.5, tie_word_embeddings=False, attn_implementation="eager",
     )  # fmt: skip
-    whole = {
-        "token_embd": "gpt_neox.embed_in",
-        "output_norm": "gpt_neox.final_layer_norm",
-        "output": "lm_head",
-    }
-    parts = {
-        "attn_norm": "input_layernorm",
-        "attn_qkv": "attention.query_key_value",
-        "attn_output": "attention.dense",
-        "ffn_norm": "post_attention_layernorm",
-        "ffn_up": "mlp.dense_h_to_4h",
-        "ffn_down": "mlp.dense_4h_to_h",
-    }
-    names = Names(whole, "gpt_neox.layers.{}.", parts, {"attn_qkv": split_heads(N_HEAD)})
     metadata = generic(
         "rope:pairs=half,dim=4,base=10000", parallel_residual=True, activation="gelu_erf"
     )
-    return Case(hf.GPTNeoXForCausalLM(config), names, "locus", metadata)
+    own = names.NEOX.but(whole={"output": "lm_head"})  # another name in a file
+    return Case(hf.GPTNeoXForCausalLM(config), own, "locus", metadata)
 
 
 # ---- ALiBi -----------------------------------------------------------------------------------
@@ -321,22 +232,8 @@ def neox_parallel() -> Case:
 def bloom_alibi() -> Case:
     """BLOOM with 4 heads: a normalised embedding, qkv interleaved a head."""
     config = hf.BloomConfig(vocab_size=N_VOCAB, hidden_size=N_EMBD, n_layer=N_LAYER, n_head=N_HEAD)
-    whole = {
-        "token_embd": "transformer.word_embeddings",
-        "token_embd_norm": "transformer.word_embeddings_layernorm",
-        "output_norm": "transformer.ln_f",
-    }
-    parts = {
-        "attn_norm": "input_layernorm",
-        "attn_qkv": "self_attention.query_key_value",
-        "attn_output": "self_attention.dense",
-        "ffn_norm": "post_attention_layernorm",
-        "ffn_up": "mlp.dense_h_to_4h",
-        "ffn_down": "mlp.dense_4h_to_h",
-    }
-    names = Names(whole, "transformer.h.{}.", parts, {"attn_qkv": split_heads(N_HEAD)})
     metadata = generic("alibi:max_bias=8", embedding_norm=True, feed_forward_length=4 * N_EMBD)
-    return Case(hf.BloomForCausalLM(config), names, "locus", metadata)
+    return Case(hf.BloomForCausalLM(config), names.BLOOM, "locus", metadata)
 
 
 def mpt_alibi() -> Case:
@@ -351,21 +248,11 @@ def mpt_alibi() -> Case:
     model.transformer.build_mpt_alibi_tensor = functools.partial(
         hf.models.mpt.modeling_mpt.build_mpt_alibi_tensor, alibi_bias_max=max_bias
     )
-    whole = {"token_embd": "transformer.wte", "output_norm": "transformer.norm_f"}
-    parts = {
-        "attn_norm": "norm_1",
-        "attn_qkv": "attn.Wqkv",
-        "attn_output": "attn.out_proj",
-        "ffn_norm": "norm_2",
-        "ffn_up": "ffn.up_proj",
-        "ffn_down": "ffn.down_proj",
-    }
     metadata = generic(
         f"alibi:max_bias={max_bias}", embedding_length=d, feed_forward_length=4 * d,
         activation="gelu_erf", attention__head_count=n_head, attention__clip_qkv=1.0,
     )  # fmt: skip
-    names = Names(whole, "transformer.blocks.{}.", parts)
-    return Case(model, names, "locus", metadata)
+    return Case(model, names.MPT, "locus", metadata)
 
 
 GENERIC_CASES: dict[str, Callable[[], Case]] = {

@@ -24,6 +24,7 @@ from hf_gpt import (
     gptneox,
     mpt,
     opt,
+    persimmon,
     starcoder,
     xglm,
 )
@@ -87,6 +88,7 @@ FAMILIES = {
     "opt": Family(opt, "OPT"),
     "xglm": Family(xglm, "XGLM"),
     "gpt_neox": Family(gptneox, "GPTNeoX"),
+    "persimmon": Family(persimmon, "Persimmon"),
     "bloom": Family(bloom, "Bloom"),
     "mpt": Family(mpt, "Mpt", others=("MPTForCausalLM",)),
     "falcon": Family(falcon, "Falcon"),

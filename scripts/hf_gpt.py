@@ -219,6 +219,20 @@ def gptneox(c: Config) -> Decoder:
     )
 
 
+def persimmon(c: Config) -> Decoder:
+    shape = read_shape(c)
+    c.refuse("qk_layernorm", "queries and keys without norms are not read", True, True)
+    return Decoder(
+        architecture="locus",
+        names=names.PERSIMMON,
+        **shape,
+        **layernorm(c, "layer_norm_eps"),
+        activation=activation(c, "hidden_act", "relu2"),
+        position=read_rope(c, shape, default=25000.0, share=0.5),
+        tied=tied(c, False),
+    )
+
+
 def bloom(c: Config) -> Decoder:
     c.refuse("apply_residual_connection_post_layernorm", "residuals after the norm don't fit")
     for other, key in {"n_embed": "hidden_size", "num_attention_heads": "n_head"}.items():

@@ -243,6 +243,27 @@ NEOX = Names(
     base="gpt_neox.",
     buffers=r"layers\.\d+\.attention\.((masked_)?bias|rotary_emb\.inv_freq)",
 )
+PERSIMMON = Names(
+    whole={
+        "token_embd": "model.embed_tokens",
+        "output_norm": "model.final_layernorm",
+        "output": "lm_head",
+    },
+    layer="model.layers.{}.",
+    parts={
+        "attn_norm": "input_layernorm",
+        "attn_qkv": "self_attn.query_key_value",
+        "attn_q_norm": "self_attn.q_layernorm",
+        "attn_k_norm": "self_attn.k_layernorm",
+        "attn_output": "self_attn.dense",
+        "ffn_norm": "post_attention_layernorm",
+        "ffn_up": "mlp.dense_h_to_4h",
+        "ffn_down": "mlp.dense_4h_to_h",
+    },
+    transforms={"attn_qkv": split_heads},
+    base="model.",
+    buffers=r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
+)
 BLOOM = Names(
     whole={
         "token_embd": "transformer.word_embeddings",

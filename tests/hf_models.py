@@ -199,6 +199,12 @@ VARIANTS: dict[str, Variant] = {
         | {"use_parallel_residual": False, "attention_bias": False},
         "gptneox",
     ),
+    "persimmon": Variant(
+        "Persimmon",
+        {k: v for k, v in COMMON.items() if k != "num_key_value_heads"}
+        | rope(partial_rotary_factor=0.5) | {"tie_word_embeddings": False},
+        "locus",
+    ),
     "bloom": Variant(
         "Bloom",
         {"vocab_size": N_VOCAB, "hidden_size": N_EMBD, "n_layer": N_LAYER, "n_head": N_HEAD},
