@@ -25,7 +25,7 @@ from hf_folder import Config, Weights, read_json, say, shown
 from hf_own import own_metadata, own_names
 from hf_reading import IGNORED
 from hf_tensors import bare_norms, read_tensors, renamed
-from hf_tokenizer import byte_level_bpe
+from hf_tokenizer import vocabulary
 from output import Failure, refuse_inputs, run
 
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
@@ -65,28 +65,6 @@ def check_classes(config: Config, family: Family) -> None:
         if not re.fullmatch(rf"(TF|Flax)?{family.stem}[A-Z]\w+", name):
             raise Failure(f"{config.path}: architecture {shown(name)} is unknown")
         say(f"{config.path}: of a {name} the decoder alone is converted, with the head of tokens")
-
-
-def chat_templates(folder: Path) -> dict[str, Value]:
-    """The folder's templates of chats, as they are: nothing here runs them."""
-    path = folder / "tokenizer_config.json"
-    found = read_json(path).get("chat_template") if path.is_file() else None
-    if isinstance(found, list):
-        pairs = [(t.get("name"), t.get("template")) for t in found if isinstance(t, dict)]
-    else:
-        pairs = [] if found is None else [("default", found)]
-    alone = folder / "chat_template.jinja"
-    if alone.is_file():
-        refuse_pointer(alone)
-        text = alone.read_bytes().decode("utf-8", "replace")
-        pairs = [("default", text), *(pair for pair in pairs if pair[0] != "default")]
-    templates: dict[str, Value] = {}
-    for name, template in pairs:
-        if not isinstance(name, str) or not isinstance(template, str):
-            raise Failure(f"{path}: chat_template is {shown(found)}, expected a text")
-        key = "tokenizer.chat_template"
-        templates[key if name == "default" else f"{key}.{name}"] = template
-    return templates
 
 
 def read_decoder(config: Config) -> Decoder:
@@ -157,7 +135,7 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
     elif decoder.bare_norms:
         tensors += bare_norms(decoder)
     metadata = {"general.name": name, **metadata}
-    metadata |= byte_level_bpe(folder, config, decoder.n_vocab) | chat_templates(folder)
+    metadata |= vocabulary(folder, config, decoder.n_vocab)
     write(output, architecture, metadata, tensors, kind)
 
 

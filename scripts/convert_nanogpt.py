@@ -26,7 +26,7 @@ from hf_decoder import Decoder, Plain
 from hf_folder import Config, Found, Weights, load_torch, shown, state_tensors, stored_rows
 from hf_names import GPT2, GPT_BUFFERS
 from hf_tensors import read_tensors
-from hf_tokenizer import byte_level_bpe
+from hf_tokenizer import vocabulary
 from output import Failure, refuse_inputs, run
 
 NAMES = replace(GPT2, transforms={}, buffers=GPT_BUFFERS)  # its Linear has what Conv1D has turned
@@ -185,7 +185,7 @@ def tokenizer_of(folder: Path | None, meta: Path | None, n_vocab: int) -> dict[s
     if meta is not None:
         return characters(meta, n_vocab)
     assert folder is not None
-    return byte_level_bpe(folder, Config(folder / "config.json", values={}), n_vocab)
+    return vocabulary(folder, Config(folder / "config.json", values={}), n_vocab)
 
 
 # ---- the program ---------------------------------------------------------------------------

@@ -471,6 +471,3 @@ def vocabulary(folder: Path, config: Config, n_vocab: int) -> dict[str, Value]:
     if ends[1:]:
         metadata["locus.end_token_ids"] = ends[1:]
     return metadata | chat_template(folder)
-
-
-byte_level_bpe = vocabulary  # until convert_hf.py calls it so

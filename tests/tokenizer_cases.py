@@ -24,10 +24,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
 
+import hf_tokenizer
 from checkpoint import write
 from checks import Checks
 from hf_folder import Config
-from hf_tokenizer import byte_level_bpe
 from output import Failure
 from tokenizer_json import PATTERNS
 from tokenizer_parts import spelling
@@ -119,7 +119,7 @@ class Folder:
 def converted(folder: Path) -> dict[str, Any]:
     """The metadata, the notes apart."""
     with contextlib.redirect_stderr(io.StringIO()):
-        return byte_level_bpe(folder, Config(folder / "config.json"), N_VOCAB)
+        return hf_tokenizer.vocabulary(folder, Config(folder / "config.json"), N_VOCAB)
 
 
 def reader(metadata: dict[str, Any]) -> tokenizers.Tokenizer:
