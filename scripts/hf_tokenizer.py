@@ -29,6 +29,7 @@ from checkpoint import (
 )
 from hf_folder import Config, read_json, say, shown
 from output import Failure
+from sentencepiece_model import from_sentencepiece
 from tokenizer_json import from_tokenizer_json
 from tokenizer_parts import (
     Added,
@@ -179,7 +180,7 @@ def add_tokens(made: Tokenizer, settings: dict[str, Any], from_json: list, folde
         if token is not None and token.content not in known and token not in late:
             late.append(token)
             made.add(token, path)
-    made.named = {key: token and token.content for key, token in named.items()}
+    made.named |= {key: token and token.content for key, token in named.items()}
 
 
 # ---- the tokenizer -------------------------------------------------------------------------
@@ -188,11 +189,11 @@ def add_tokens(made: Tokenizer, settings: dict[str, Any], from_json: list, folde
 def tokenizer_class(settings: dict[str, Any], config: Config, folder: Path) -> str:
     """The name of the class that transformers reads the folder with."""
     path = folder / "tokenizer_config.json"
-    as_it_is = (folder / "tokenizer.json").is_file()
+    as_it_is = any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
     if settings.get("auto_map") is not None:
         if not as_it_is:
             raise Failure(f"{path}: auto_map: a tokenizer with code of its own doesn't fit")
-        say(f"{path}: auto_map: code of its own isn't run; tokenizer.json is taken")
+        say(f"{path}: auto_map: code of its own isn't run; the tokenizer's file is taken")
     default = REBUILT
     if as_it_is and config.values.get("model_type") not in GPT2_TYPES:
         default = "TokenizersBackend"
@@ -234,8 +235,13 @@ def read_tokenizer(folder: Path, config: Config) -> Tokenizer:
         for side, put in (("bos", made.begin), ("eos", made.end)):
             if f"add_{side}_token" in settings and flags[side] != (put is not None):
                 say(f"{path}: add_{side}_token is {flags[side]}; tokenizer.json's way is taken")
+    elif (folder / "tokenizer.model").is_file():
+        made = from_sentencepiece(folder / "tokenizer.model")
     elif not (folder / "vocab.json").is_file() or not (folder / "merges.txt").is_file():
-        raise Failure(f"{folder}: neither tokenizer.json nor vocab.json with merges.txt is there")
+        raise Failure(
+            f"{folder}: neither tokenizer.json nor tokenizer.model nor vocab.json with merges.txt "
+            "is there"
+        )
     elif class_name != REBUILT:
         raise Failure(f"{folder}: tokenizer.json is missing; tokenizer_class wants it")
     else:
@@ -243,7 +249,8 @@ def read_tokenizer(folder: Path, config: Config) -> Tokenizer:
         made.prefix_space, made.rebuilt = prefix_space, True
     add_tokens(made, settings, from_json, folder)
     if not from_json and not (folder / "tokenizer.json").is_file():
-        made.begin = made.id_of(made.named.get("bos_token")) if flags["bos"] else None
+        begins = flags["bos"] or (made.kind == "llama" and "add_bos_token" not in settings)
+        made.begin = made.id_of(made.named.get("bos_token")) if begins else None
         made.end = made.id_of(made.named.get("eos_token")) if flags["eos"] else None
     return made
 
@@ -276,7 +283,7 @@ def normalized_ids(made: Tokenizer) -> list[int]:
         overlaps = any(end in starts for end in ends) or any(other in content for other in first)
         return not overlaps and not (wordy and made.added[content][1].single_word)
 
-    if not made.normalizer and all(map(apart, later)):
+    if made.own or (not made.normalizer and all(map(apart, later))):
         return []
     return sorted(later.values())
 
@@ -335,11 +342,12 @@ def kinds_of(made: Tokenizer, by_id: dict[int, str], n_vocab: int) -> list[int]:
     if made.kind != "gpt2":
         for content, (i, token) in made.added.items():
             # U+2581 stands for a space there: such a token is made by the model, not looked for.
-            if MARK in content and not token.special:
+            if MARK in content and not token.special and not made.own:
                 kinds[i] = NORMAL
         for content, i in made.vocab.items():  # no text has a space left
             if " " in content:
                 kinds.setdefault(i, UNUSED)
+        kinds |= dict.fromkeys(made.unused, UNUSED)
         kinds |= dict.fromkeys(made.bytes, BYTE)
         if made.unknown is not None:
             kinds[made.unknown] = UNKNOWN
@@ -376,12 +384,14 @@ def of_pieces(
     least = min(made.scores.values())
     metadata = exact_scores([made.scores.get(i, least) for i in range(len(tokens))])
     metadata["tokenizer.ggml.add_space_prefix"] = made.puts_space()
+    if made.unknown is not None:
+        metadata["tokenizer.ggml.unknown_token_id"] = made.unknown
+    if made.own:
+        return metadata | {"tokenizer.ggml.remove_extra_whitespaces": made.squeezed}
     metadata["locus.tokenizer.prefix"] = made.prefix
     for key, value in (("split", made.split), ("suffix", made.suffix)):
         if value:
             metadata[f"locus.tokenizer.{key}"] = True
-    if made.unknown is not None:
-        metadata["tokenizer.ggml.unknown_token_id"] = made.unknown
     if made.kind == "llama":
         metadata["tokenizer.ggml.merges"] = [" ".join(pair) for pair in made.merges]
         metadata["locus.tokenizer.merges"] = True
@@ -399,32 +409,6 @@ def of_bytes(made: Tokenizer, folder: Path) -> dict[str, Value]:
     if made.ignore_merges or made.pre != "gpt-2":  # other names may stand for it
         metadata["locus.tokenizer.ignore_merges"] = made.ignore_merges
     return metadata
-
-
-def chat_template(folder: Path) -> dict[str, Value]:
-    """The template of messages, which is kept for programs that run it."""
-    path = folder / "chat_template.jinja"
-    if path.is_file():
-        refuse_pointer(path)
-        try:
-            return {"tokenizer.chat_template": path.read_text(encoding="utf-8")}
-        except UnicodeDecodeError as error:
-            raise Failure(f"{path}: {error}") from None
-    path = folder / "tokenizer_config.json"
-    given = read_optional(path).get("chat_template")
-    if isinstance(given, list):  # of several by name
-        named = {t.get("name"): t.get("template") for t in given if isinstance(t, dict)}
-        given = named.get("default")
-        say(f"{path}: of {len(named)} chat templates the default is kept alone")
-    if given is not None and not isinstance(given, str):
-        raise Failure(f"{path}: chat_template is {shown(given)}, expected a text")
-    if not given:
-        return {}
-    try:
-        given.encode()
-    except UnicodeEncodeError:
-        raise Failure(f"{path}: chat_template is no valid text") from None
-    return {"tokenizer.chat_template": given}
 
 
 def vocabulary(folder: Path, config: Config, n_vocab: int) -> dict[str, Value]:

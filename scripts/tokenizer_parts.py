@@ -70,6 +70,11 @@ class Tokenizer:
     scores: dict[int, float] = field(default_factory=dict)
     bytes: set[int] = field(default_factory=set)  # tokens of bytes, for what has no token
     unknown: int | None = None
+    # Of SentencePiece's own file: it is read as SentencePiece runs it, not the tokenizers library.
+    own: bool = False
+    unused: set[int] = field(default_factory=set)
+    spaced: bool = False  # a space is put before a text
+    squeezed: bool = False  # spaces at its ends are dropped, and all but one of a run
     begin: int | None = None  # put before a text
     end: int | None = None  # and after it
     added: dict[str, tuple[int, Added]] = field(default_factory=dict)
@@ -82,7 +87,7 @@ class Tokenizer:
         steps = self.normalizer
         before = (("prepend", " "), ("prepend", "\u2581"))
         prepends = any(pair in before for pair in pairwise(steps))
-        return self.prefix != "none" or prepends or "words" in steps
+        return self.spaced or self.prefix != "none" or prepends or "words" in steps
 
     def id_of(self, token: str | None) -> int | None:
         if token is None:

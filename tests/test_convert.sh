@@ -10,7 +10,7 @@ if ! imports "gguf, numpy, safetensors"; then
     report
     exit
 fi
-mkdir "$folder"/{cases,families,tokenizers,outputs}
+mkdir "$folder"/{cases,families,tokenizers,pieces,outputs}
 cases() {
     "$python" "$here/$1_cases.py" "${@:2}" >"$out" 2>"$err"
     status=$?
@@ -22,6 +22,8 @@ cases family "$folder/families" "$locus"
 check "the cases of families" done_with 0
 cases tokenizer "$folder/tokenizers"
 check "the cases of the tokenizers" done_with 0
+cases sentencepiece "$folder/pieces"
+check "the cases of SentencePiece's file" done_with 0
 cases output "$folder/outputs"
 check "the cases of what is written" done_with 0
 tiny=$folder/cases/gpt2.gguf
