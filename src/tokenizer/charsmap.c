@@ -70,7 +70,7 @@ enum locus_status locus_charsmap_read(struct locus_charsmap *charsmap,
                      (count > 0 && (type == LOCUS_VALUE_STRING || type == LOCUS_VALUE_BOOL))))
         return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: " KEY " is not an array of bytes", path);
     if (count == 0) return LOCUS_OK;
-    charsmap->bytes = malloc(count);
+    charsmap->bytes = calloc(count, 1);
     if (!charsmap->bytes) return locus_fail_memory(error, count);
     enum locus_status status = LOCUS_OK;
     if (is_text)
