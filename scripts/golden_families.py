@@ -416,8 +416,7 @@ def ernie_adjacent() -> Case:
         "layer_norm_rms", attention__head_count_kv=N_HEAD_KV, attention__key_length=8,
         attention__value_length=8, rope__freq_base=ROPE_BASE,
     )  # fmt: skip
-    names = Names(TIED_WHOLE, LAYERS, LLAMA_PARTS)
-    return Case(hf.Ernie4_5ForCausalLM(config), names, "ernie4_5", metadata)
+    return Case(hf.Ernie4_5ForCausalLM(config), names.LLAMA, "ernie4_5", metadata)
 
 
 FAMILY_CASES: dict[str, Callable[[], Case]] = {

@@ -411,6 +411,32 @@ def of_bytes(made: Tokenizer, folder: Path) -> dict[str, Value]:
     return metadata
 
 
+def chat_template(folder: Path) -> dict[str, Value]:
+    """The template of messages, which is kept for programs that run it."""
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        refuse_pointer(path)
+        try:
+            return {"tokenizer.chat_template": path.read_text(encoding="utf-8")}
+        except UnicodeDecodeError as error:
+            raise Failure(f"{path}: {error}") from None
+    path = folder / "tokenizer_config.json"
+    given = read_optional(path).get("chat_template")
+    if isinstance(given, list):  # of several by name
+        named = {t.get("name"): t.get("template") for t in given if isinstance(t, dict)}
+        given = named.get("default")
+        say(f"{path}: of {len(named)} chat templates the default is kept alone")
+    if given is not None and not isinstance(given, str):
+        raise Failure(f"{path}: chat_template is {shown(given)}, expected a text")
+    if not given:
+        return {}
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise Failure(f"{path}: chat_template is no valid text") from None
+    return {"tokenizer.chat_template": given}
+
+
 def vocabulary(folder: Path, config: Config, n_vocab: int) -> dict[str, Value]:
     """The metadata of the tokenizer, whatever its kind. Rows of the embedding without a token get
     [PADn] tokens of type unused."""
