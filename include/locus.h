@@ -200,9 +200,9 @@ LOCUS_API void locus_session_free(locus_session *session);
 /* Appends tokens[n], n >= 1. The logits of the last n_rows of them go to logits[n_rows, n_vocab];
  * n_rows is 0 to n, and logits may be NULL where it is 0.
  *
- * A failure leaves the session as it was. (One exception: under window or sinks, and with n above
- * n_batch, LOCUS_ERROR_NUMERIC may leave whole batches before the one that failed. It means a key
- * or value that cache_type F16 can't hold.) */
+ * A failure leaves the session as it was, but for `stop`. (One exception: under window or sinks,
+ * and with n above n_batch, LOCUS_ERROR_NUMERIC may leave whole batches before the one that failed.
+ * It means a key or value that cache_type F16 can't hold.) */
 LOCUS_API enum locus_status locus_session_eval(locus_session *session, const int32_t *tokens, int n,
                                                float *logits, int n_rows, locus_error *error);
 
