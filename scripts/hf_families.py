@@ -51,6 +51,7 @@ from hf_llama import (
 from hf_recent import (
     arcee,
     cohere2,
+    ernie4_5,
     exaone4,
     gemma3,
     glm,
@@ -122,4 +123,5 @@ FAMILIES = {
     "granitemoeshared": Family(granite_moe, "GraniteMoeShared", experts=("num_local_experts",)),
     "seed_oss": Family(seed_oss, "SeedOss"),
     "arcee": Family(arcee, "Arcee"),
+    "ernie4_5": Family(ernie4_5, "Ernie4_5"),
 }

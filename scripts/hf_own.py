@@ -150,6 +150,7 @@ OWN = {
     "seed_oss": Own(
         "rmsnorm", "silu", HALF, gated=True, renamed={"ffn_norm": "post_attention_norm"}
     ),
+    "ernie4_5": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "arcee": Own("rmsnorm", "relu_squared", ADJACENT),
 }
 

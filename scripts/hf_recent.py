@@ -183,3 +183,9 @@ def seed_oss(c: Config) -> Decoder:
 def arcee(c: Config) -> Decoder:
     fields = llama_fields(c, "adjacent", smallest=1e-5, act="relu2") | {"gated": False}
     return Decoder(architecture="arcee", names=names.ARCEE, **fields)
+
+
+def ernie4_5(c: Config) -> Decoder:
+    fields = llama_fields(c, "adjacent", 500000.0, smallest=1e-5, head_dim=128)
+    fields["tied"] = tied(c, True)
+    return Decoder(architecture="ernie4_5", names=names.LLAMA, **fields)

@@ -413,6 +413,7 @@ VARIANTS: dict[str, Variant] = {
         "SeedOss", llama(head_dim=16, attention_bias=True, attention_out_bias=False), "seed_oss"
     ),
     "arcee": Variant("Arcee", llama(), "arcee"),
+    "ernie4_5": Variant("Ernie4_5", llama(head_dim=8, use_bias=True), "ernie4_5"),
     "nemotron": Variant("Nemotron", COMMON | rope(partial_rotary_factor=0.5), "nemotron"),
 }  # fmt: skip
 
