@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The trainer: every scheme trains, and the program reads what comes of it as PyTorch does; stopped
-# runs go on; wrong requests are refused. Tokenizers as the families have them have the tokenizers
-# library's ids, random ones transformers'. Needs PyTorch and transformers, which `make test` does not.
+# runs go on; wrong requests are refused. Random tokenizers have transformers' ids. Needs PyTorch and
+# transformers, which `make test` does not.
 set -u
 # shellcheck source=tests/cli_testing.sh
 . "$(dirname "${BASH_SOURCE[0]}")/cli_testing.sh"
@@ -13,8 +13,6 @@ if ! "$python" -c "$needs" 2>/dev/null; then
     exit 0
 fi
 mkdir "$folder"/{tokenizers,training}
-mkdir "$folder/families"
-"$python" "$here/tokenizer_families.py" "$folder/families" "$locus" "$root/models/evaluation.txt"
 if "$python" -c 'import transformers' 2>/dev/null; then
     "$python" "$here/tokenizer_cases.py" "$folder/tokenizers" "$locus"
 else
