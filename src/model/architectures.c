@@ -235,7 +235,7 @@ static const struct locus_architecture table[] = {
         .epsilon_key = "attention.layer_norm_rms_epsilon",
         .position = "rope:pairs=adjacent",
         .max_bias = 8,
-        .alibi_layers = 40,
+        .biased_layers = 40,
     },
     {
         .name = "minicpm",

@@ -304,7 +304,7 @@ enum locus_status locus_family_position(struct locus_keys *keys, struct locus_co
                                         const struct locus_architecture *architecture)
 {
     struct derivation derivation = {.keys = keys, .config = config, .architecture = architecture};
-    if (architecture->alibi_layers == config->n_layer) {
+    if (architecture->biased_layers == config->n_layer) {
         locus_keys_has(keys, "rope.dimension_count"); /* that there is, and nothing turns by it */
         return derive_alibi(&derivation, architecture->max_bias);
     }

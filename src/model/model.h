@@ -81,9 +81,9 @@ struct locus_architecture {
     bool unrotated_global; /* beside local layers the others have none */
     double local_base; /* of local layers' rotation, where the file doesn't say it; 0: as others' */
     bool unscaled_local; /* whose rotation isn't scaled */
-    int alibi_layers; /* a model of so many layers has that scheme, its greatest slope 2^-max_bias
-                       */
-    bool whole_ramp;  /* the ramp of "yarn" ends between dimensions, not at whole ones */
+    int biased_layers; /* a model of so many layers has that scheme, its greatest slope 2^-max_bias
+                        */
+    bool whole_ramp;   /* the ramp of "yarn" ends between dimensions, not at whole ones */
 };
 
 struct locus_keys;

@@ -35,8 +35,8 @@ static void note_layers(struct notes *notes, const struct locus_architecture *fa
     note(notes, family->local_base > 0, "layers with windows rotate by base %g",
          family->local_base);
     note(notes, family->unscaled_local, "the rotation of layers with windows isn't scaled");
-    note(notes, family->alibi_layers > 0, "models of %d layers have biased scores instead",
-         family->alibi_layers);
+    note(notes, family->biased_layers > 0, "models of %d layers have biased scores instead",
+         family->biased_layers);
 }
 
 static void note_all(struct notes *notes, const struct locus_architecture *family)
