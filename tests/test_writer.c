@@ -367,7 +367,7 @@ static void fill_half_block(struct locus_checkpoint_writer *writer)
 
 static void fill_unknown_type(struct locus_checkpoint_writer *writer)
 {
-    locus_writer_tensor(writer, "a.weight", (enum locus_tensor_type)10, 1, one_dim, "");
+    locus_writer_tensor(writer, "a.weight", (enum locus_tensor_type)9, 1, one_dim, "");
 }
 
 static void fill_alignment(struct locus_checkpoint_writer *writer)
