@@ -106,7 +106,7 @@ check "are told" prints '^attention .*, a sink a head$'
 check "--families" succeeds inspect --families
 check "without a model, what is special" prints '^smollm3 .*of 4 layers the last has no positions$'
 check "on stdout alone, again" silent
-missing=$(for family in $(sed -n 's/^\([^ ]*\) .*/\1/p' "$out"); do
+missing=$(sed -n 's/^\([^ ]*\) .*/\1/p' "$out" | while read -r family; do
     grep -qE "(^|[ (])$family([ ,.)]|$)" "$root/README.md" || echo "$family"
 done)
 check "README has each" is "missing: $missing" "missing: "

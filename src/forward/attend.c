@@ -310,9 +310,9 @@ static void show_scores(const struct unit *unit, int start)
     const int n_rows = unit->row_end - unit->row;
     for (int row = 0; row < n_rows; row++) {
         const int query = row * n_heads(unit) + map->head - unit->head;
-        const size_t slot = (size_t)(unit->pass->first_slot + unit->row + row);
+        const int slot = unit->pass->first_slot + unit->row + row;
         const float *scores = scratch->scores + (size_t)query * (size_t)scratch->segment;
-        float *out = map->weights + slot * (size_t)map->n + start;
+        float *out = map->weights + (size_t)slot * (size_t)map->n + start;
         for (int j = scratch->first[query]; j < scratch->end[query]; j++)
             out[j] = scores[j];
     }
