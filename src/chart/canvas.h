@@ -25,7 +25,7 @@ struct locus_point {
 struct locus_canvas {
     int width, height;
     unsigned char *pixels; /* [height, width, 3] */
-    unsigned char *mask;   /* [height, width]: coverage of the shape in the making */
+    unsigned char *mask;   /* [height, width]: coverage of the shape being drawn */
     struct locus_box clip; /* shapes are cut at it */
     struct locus_box used; /* where the mask may not be 0 */
 };

@@ -1,4 +1,4 @@
-/* The reading of a configuration from metadata. See model.h. */
+/* A configuration, read from metadata. See model.h. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

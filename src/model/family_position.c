@@ -14,7 +14,7 @@
 #include "model/keys.h"
 #include "model/model.h"
 
-/* A SPEC in the making. */
+/* A SPEC being built. */
 struct derivation {
     struct locus_keys *keys;
     struct locus_config *config;

@@ -167,7 +167,7 @@ bool locus_sentencepiece_suffixes(const struct locus_sentencepiece *sentencepiec
     return sentencepiece->suffixes;
 }
 
-/* A stretch of text in the encoding, [0, n_bytes); its symbols' starts count from its first byte.
+/* A segment of text in the encoding, [0, n_bytes); its symbols' starts count from its first byte.
  */
 struct encoding {
     const struct locus_sentencepiece *sentencepiece;
@@ -244,7 +244,7 @@ static enum locus_status encode_run(struct encoding *encoding, size_t n_bytes, l
     return status;
 }
 
-/* Bytes of the stretch that a text begins with which can be encoded by itself: where words are
+/* Bytes of the segment that a text begins with which can be encoded by itself: where words are
  * split, up to the next space, or with the next that ends one; where no token joins words, up to
  * the next word, for the same tokens in less memory. */
 static size_t stretch_length(const struct locus_sentencepiece *sentencepiece, const char *text,

@@ -1,9 +1,9 @@
 /* The tokenizer: text to tokens and back.
  *
  *     text -> added tokens cut out (special and user-defined ones)
- *          -> each stretch between them normalized, where the file says how; normalized tokens cut
+ *          -> each segment between them normalized, where the file says how; normalized tokens cut
  * out
- *          -> each stretch left by the vocabulary's kind (bpe, sentencepiece, unigram, bytes)
+ *          -> each segment left by the vocabulary's kind (bpe, sentencepiece, unigram, bytes)
  *
  * The pieces of a text's tokens, one after another, are the text, whatever its bytes are; but for
  * blanks that an added token takes along, for what a normalizer changes, and for a text that has
@@ -37,7 +37,7 @@
 #define SPLIT "locus.tokenizer.split"
 #define NO_SPLIT "words are split for llama and t5 alone"
 
-/* Which stretches of a normalized text get a space, unless they begin with one. */
+/* Which segments of a normalized text get a space, unless they begin with one. */
 enum prefix { PREFIX_NONE, PREFIX_FIRST, PREFIX_EACH };
 
 struct locus_tokenizer {
@@ -55,7 +55,7 @@ struct locus_tokenizer {
     int32_t begin, end;      /* what LOCUS_TEXT_BEGIN and LOCUS_TEXT_END put, or -1 */
     bool add_begin, add_end; /* the kind's defaults, where the file doesn't say */
     /* SentencePiece BPE without a normalizer: a space before a text, and after a control token;
-     * byte-level BPE: before every stretch that doesn't begin with one. */
+     * byte-level BPE: before every segment that doesn't begin with one. */
     bool space_prefix;
 };
 
@@ -301,7 +301,7 @@ struct encoder {
     const locus_tokenizer *tokenizer;
     char *copy; /* of the text, with room for a space before it; NULL where none is put */
     struct locus_buffer normalized,
-        spaced; /* a stretch after the normalizer, and with its prefix */
+        spaced; /* a segment after the normalizer, and with its prefix */
     struct locus_ids ids;
     bool begun;   /* something of the text itself is encoded */
     int32_t last; /* the added token that the text so far ends with, or -1 */
@@ -313,7 +313,7 @@ static bool is_type(const locus_tokenizer *tokenizer, int32_t id, enum locus_tok
            tokenizer->vocabulary.types[id] == type;
 }
 
-/* Byte-level BPE with a space before a stretch that doesn't begin with one. */
+/* Byte-level BPE with a space before a segment that doesn't begin with one. */
 static enum locus_status encode_spaced(struct encoder *encoder, const char *text, size_t n_bytes,
                                        locus_error *error)
 {
@@ -327,7 +327,7 @@ static enum locus_status encode_spaced(struct encoder *encoder, const char *text
     return status;
 }
 
-/* Adds the tokens of a stretch of text without added ones. */
+/* Adds the tokens of a segment of text without added ones. */
 static enum locus_status encode_plain(struct encoder *encoder, const char *text, size_t n_bytes,
                                       locus_error *error)
 {
@@ -348,7 +348,7 @@ static enum locus_status encode_plain(struct encoder *encoder, const char *text,
     return LOCUS_OK;
 }
 
-/* The same of a stretch that is normalized. SentencePiece's kinds have a space or a U+2581, which
+/* The same of a segment that is normalized. SentencePiece's kinds have a space or a U+2581, which
  * stands for one, as the space of their vocabularies. */
 static enum locus_status encode_normalized(struct encoder *encoder, const char *text,
                                            size_t n_bytes, bool first, locus_error *error)
@@ -386,7 +386,7 @@ static void add_own(struct encoder *encoder, int32_t id, bool begins)
     encoder->last = id;
 }
 
-/* Encodes a stretch between added tokens, the first of its text or not: with a normalizer, tokens
+/* Encodes a segment between added tokens, the first of its text or not: with a normalizer, tokens
  * that are looked for after it are cut out of it. */
 static enum locus_status encode_stretch(struct encoder *encoder, const char *text, size_t n_bytes,
                                         unsigned flags, bool first, locus_error *error)

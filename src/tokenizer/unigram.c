@@ -122,7 +122,7 @@ struct way {
 struct encoding {
     const struct locus_unigram *unigram;
     struct locus_ids *ids;
-    struct way *ways; /* [capacity], one more than a stretch has bytes */
+    struct way *ways; /* [capacity], one more than a segment has bytes */
     size_t capacity;
 };
 

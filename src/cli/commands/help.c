@@ -18,7 +18,7 @@ int locus_help_overview(void)
     locus_options_describe(locus_common_options, NULL, &out);
     locus_buffer_printf(
         &out, "\nAn option may be cut short as long as only one can be meant. Results "
-              "go to stdout, all talk to stderr.\nA model's file must stay as it is while "
+              "go to stdout, all messages to stderr.\nA model's file must stay as it is while "
               "it is read: one that is cut short ends the command (SIGBUS).\nExit status: "
               "0 done, 1 it failed, 2 wrong usage, 130 interrupted (by signal N: 128 + "
               "N).\n\n"
