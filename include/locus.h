@@ -207,7 +207,7 @@ LOCUS_API enum locus_status locus_session_eval(locus_session *session, const int
                                                float *logits, int n_rows, locus_error *error);
 
 /* Logits [n_vocab] of the last token; the caller may change them. Valid until the next call on the
- * session; zeros before the first token. */
+ * session; zeros before the first token. A rewind leaves them as they are. */
 LOCUS_API float *locus_session_logits(locus_session *session);
 
 /* Forgets all but the first n_keep tokens, 0 <= n_keep <= locus_session_length().

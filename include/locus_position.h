@@ -14,8 +14,8 @@
  * A hook that is NULL does nothing. Each takes one struct, so that a later version may add members.
  *
  * Rules:
- *  - init makes the state. Other hooks read it, and allocate nothing. Two of them may write to it,
- *    fill and embed: one thread at a time calls these.
+ *  - init makes the state. Other hooks read it, and allocate nothing. Two of them may write to
+ *    memory that it points to, fill and embed: one thread at a time calls these.
  *  - Several threads call rotate and bias at once, each for rows of its own.
  *  - Positions are absolute: the tokens that the session already holds come first.
  *  - Arrays are row-major: the last index runs fastest.

@@ -237,6 +237,7 @@ check "without them" succeeds "${one[@]}" 16:32 -q --png "$folder/within.png"
 check "the picture is the same" same "$folder/past.png" "$folder/within.png"
 check "no length at all" refuses 1 'has 45 tokens, fewer than the shortest length, 64' "${one[@]}" 64:128
 check "texts that differ in it" succeeds "${one[@]}" 16:128 -f "$text" --by-position
+check "the windows that they lie in are told" prints '^windows of +128( +128)*$'
 check "have no pool past the shorter" prints '^ +32 +[0-9.]+$'
 
 # ---- windows and where they begin --------------------------------------------------------------

@@ -70,7 +70,7 @@ struct locus_spec_table {
     const char *name;
     const struct locus_param *params;
     const char *const
-        *more; /* keys that its reader takes out beforehand; ends with NULL; or NULL */
+        *more; /* further keys, which the caller has read already; ends with NULL; or NULL */
 };
 
 /* What a SPEC says of them. */

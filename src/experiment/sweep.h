@@ -146,7 +146,7 @@ static inline int locus_sweep_n_texts(const struct locus_sweep *sweep)
     return sweep->task < 0 ? sweep->texts->n_items : 0;
 }
 
-/* A series at lengths[index], and one's corpus of a text. */
+/* A series at lengths[index]. */
 static inline struct locus_point *locus_sweep_point(const struct locus_sweep *sweep, int series,
                                                     int index)
 {
@@ -159,6 +159,7 @@ static inline bool locus_points_agree(const struct locus_point *a, const struct 
     return a->served && b->served && strcmp(a->session.position, b->session.position) == 0;
 }
 
+/* The tokens of a text, as a series' model has them. */
 static inline const struct locus_corpus *locus_sweep_corpus(const struct locus_sweep *sweep,
                                                             int series, int text)
 {

@@ -140,7 +140,7 @@ static void observe(const struct pass *pass, int layer, const float *in)
     const struct locus_observe_op op = {
         .layer = layer,
         .x = in,
-        .first_position = session->setup.first_position + session->length,
+        .first_position = session->setup.first_position + pass->first_slot,
         .n = pass->n,
         .token_states = locus_layer_states(session, layer, pass->first_slot)};
     if (pass->thread == 0)
@@ -155,7 +155,8 @@ static void clip(float *row, size_t n, float limit)
     }
 }
 
-/* Norms of the parts that rows[n_values] are made of, where the layer has them. */
+/* Norms of the parts that rows[n_values] are made of, where the layer has them. Parts with weights
+ * of their own have no biases. */
 static void norm_heads(const struct pass *pass, const struct locus_head_norm *norm, float *rows,
                        int n_values)
 {

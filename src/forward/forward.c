@@ -177,11 +177,12 @@ static void worker(void *context, int thread, int n_threads)
     embed(&pass);
     for (int layer = 0; layer < config->n_layer; layer++)
         run_layer(&pass, layer);
+    /* Where a mixer has something to refuse, the caller does so. */
     if (!locus_mixers_check(&pass.session->mixers, pass.session, NULL)) {
         logits(&pass);
         score(&pass);
-    }                 /* else the caller refuses the chunk */
-    await_all(&pass); /* or the region's own, slower end would */
+    }
+    await_all(&pass); /* the end of the parallel region waits, too, but slower */
 }
 
 void locus_forward(struct locus_session *session, const struct locus_chunk *chunk,

@@ -42,7 +42,9 @@ struct locus_mixer {
                                 int *n, locus_error *error);
     /* Forgets all but n slots, to which resume has said yes. */
     void (*rewind)(void *state, int n);
-    int replay; /* the most by which resume may answer less than n_keep */
+    /* The most by which resume may answer less than n_keep: a recurrent mixer has copies of its
+     * state now and then, and runs the tokens after one again. Attention goes back anywhere: 0. */
+    int replay;
 };
 
 /* The mixers of a session, each with its state. */

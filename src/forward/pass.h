@@ -14,7 +14,7 @@ struct pass {
     int thread, n_threads;
 };
 
-/* This thread's, of mixers: [states.thread_floats]. */
+/* Scratch of this thread for whichever mixer runs: [states.thread_floats]. */
 static inline float *pass_thread_scratch(const struct pass *pass)
 {
     const struct locus_token_states *states = &pass->session->states;

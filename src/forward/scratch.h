@@ -23,7 +23,7 @@ struct locus_scratch {
     struct locus_mlp_scratch mlp;
 };
 
-/* Of each token: [capacity] rows. */
+/* What depends on the schemes: numbers of each token, [capacity] rows, and a thread's scratch. */
 struct locus_token_states {
     void *block;
     int32_t *tokens;  /* NULL: no mixer runs tokens again after a rewind */

@@ -185,8 +185,8 @@ enum locus_status locus_session_ask_stop(const struct locus_session *session, in
     return locus_fail(error, LOCUS_ERROR_STOPPED, "stopped after %d of %d tokens", n_done, n);
 }
 
-/* After a refusal the session goes back to what it held before; to what it held before the chunk
- * where the keys of so few are no longer there. */
+/* After a refusal the session goes back to the tokens that it held before the call. Where a policy
+ * has dropped the keys that this needs, it goes back to those before the chunk. */
 enum locus_status locus_session_run(struct locus_session *session,
                                     const struct locus_request *request, locus_error *error)
 {

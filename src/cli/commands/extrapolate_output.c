@@ -94,6 +94,22 @@ static void print_legend(const struct locus_extrapolate *run, struct locus_buffe
     locus_table_print(&table, out);
 }
 
+/* How long the windows are that a series' losses by position come from. */
+static void add_windows(const struct locus_extrapolate *run, int text, int n_lengths,
+                        const int *lengths, struct locus_table *table)
+{
+    locus_table_add(table, "windows of");
+    for (int i = 0; i < run->sweep.n_series; i++) {
+        const struct locus_cell *cell = NULL;
+        for (int j = 0; j < n_lengths && !cell; j++)
+            cell = locus_sweep_cell(&run->sweep, LOCUS_CELL_POSITION, i, text, lengths[j], -1);
+        if (cell)
+            locus_table_add(table, "%d", run->lengths[cell->point]);
+        else
+            locus_table_add(table, "-");
+    }
+}
+
 /* A line a length, a column a series. */
 static void print_lengths(const struct locus_extrapolate *run, enum locus_cell_kind kind, int text,
                           const int *lengths, int n_lengths, struct locus_buffer *out)
@@ -103,6 +119,7 @@ static void print_lengths(const struct locus_extrapolate *run, enum locus_cell_k
     locus_table_add(&table, kind == LOCUS_CELL_POSITION ? "position" : "length");
     for (int i = 0; i < run->sweep.n_series; i++)
         locus_table_add(&table, "%s", letters_of(i, name));
+    if (kind == LOCUS_CELL_POSITION) add_windows(run, text, n_lengths, lengths, &table);
     for (int j = 0; j < n_lengths; j++) {
         locus_table_add(&table, kind == LOCUS_CELL_POSITION ? "up to %d" : "%d", lengths[j]);
         for (int i = 0; i < run->sweep.n_series; i++)
