@@ -1,6 +1,7 @@
 /* Families of checkpoints whose position scheme follows from standard GGUF metadata: the SPEC that
  * is derived, and the bits of a checkpoint that spells the same decoder out.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,17 @@ static void longrope_alone(struct variant *variant)
     set_text(variant, "llama.rope.scaling.type", "longrope");
 }
 
+static void yarn_alone(struct variant *variant)
+{
+    set_text(variant, "llama.rope.scaling.type", "yarn");
+}
+
+static void linear_by_nothing(struct variant *variant)
+{
+    set_text(variant, "llama.rope.scaling.type", "linear");
+    set_number(variant, "llama.rope.scaling.factor", 0);
+}
+
 static void dynamic(struct variant *variant)
 {
     set_text(variant, "llama.rope.scaling.type", "dynamic");
@@ -212,6 +224,8 @@ static const struct refusal {
 } refusals[] = {
     {longrope_alone, "llama.rope.scaling.type is \"longrope\", expected none, linear or yarn, or "
                      "the tensor rope_factors_long.weight"},
+    {yarn_alone, "rope.scaling.factor is missing beside rope.scaling.type yarn, expected a number"},
+    {linear_by_nothing, "rope.scaling.factor is 0 beside rope.scaling.type linear, expected a num"},
     {dynamic, "llama.rope.scaling.type is \"dynamic\", expected one of none, linear, yarn"},
     {half_a_ramp, "rope.scaling.yarn_ext_factor is 0.5 beside scaling of type yarn, expected 1"},
     {linear_with_factor, "rope.scaling.attn_factor is 0.5 beside scaling of type linear"},
@@ -438,6 +452,17 @@ static const struct needed {
     const char *golden, *dropped, *says;
 } needed[] = {
     {"minicpm-scales", "minicpm.logit_scale", "minicpm.logit_scale is missing"},
+    {"granite-scales", "granite.logit_scale", "granite.logit_scale is missing"},
+    {"granite-experts", "granitemoe.logit_scale", "granitemoe.logit_scale is missing"},
+    {"cohere-parallel", "command-r.logit_scale", "command-r.logit_scale is missing"},
+    {"cohere2-local", "cohere2.logit_scale", "cohere2.logit_scale is missing"},
+    {"cohere2-local", "cohere2.attention.sliding_window", "sliding_window is missing"},
+    {"gpt-oss-sinks", "gpt-oss.attention.sliding_window", "sliding_window is missing"},
+    {"gpt-oss-sinks", "gpt-oss.rope.scaling.factor",
+     "rope.scaling.factor is missing beside rope.scaling.type yarn"},
+    {"gpt-oss-sinks", "gpt-oss.rope.scaling.type",
+     "rope.scaling.yarn_beta_fast is 8 beside scaling of type linear (rope.scaling.type is "
+     "missing), expected 0"},
     {"olmo-bare", "olmo.attention.layer_norm_epsilon",
      "olmo.attention.layer_norm_epsilon is missing"},
     {"gpt-oss-sinks", "blk.1.attn_sinks.weight", "tensor blk.1.attn_sinks.weight is missing"},
@@ -457,6 +482,58 @@ START_TEST(what_a_family_needs_is_named)
     locus_model *model = locus_model_open(variant_finish(variant), &error);
     ck_assert_ptr_null(model);
     ck_assert_msg(strstr(error.message, which->says) != NULL, "%s", error.message);
+}
+END_TEST
+
+static const struct {
+    const char *golden, *key, *says;
+    double value;
+} beyond[] = {
+    {"minicpm-scales", "minicpm.embedding_scale", "embedding_scale is 0, expected above 0", 0},
+    {"minicpm-scales", "minicpm.residual_scale", "residual_scale is 0, expected above 0", 0},
+    {"minicpm-scales", "minicpm.logit_scale", "logit_scale is 0, expected above 0", 0},
+    {"granite-scales", "granite.logit_scale", "logit_scale is 0, expected above 0", 0},
+    {"gpt-oss-sinks", "gpt-oss.attention.sliding_window", "sliding_window is 0, expected above 0",
+     0},
+    {"cohere2-local", "cohere2.rope.dimension_count", "is 1, expected 2 to 8", 1},
+    {"cohere2-local", "cohere2.rope.dimension_count", "is 16, expected 2 to 8", 16},
+};
+
+START_TEST(what_is_out_of_a_familys_range_is_named)
+{
+    char file[64];
+    snprintf(file, sizeof file, "%s.gguf", beyond[_i].golden);
+    struct variant *variant = variant_begin(testing_golden(file));
+    variant_drop(variant, beyond[_i].key);
+    set_number(variant, beyond[_i].key, beyond[_i].value);
+    locus_error error = {0};
+    ck_assert_ptr_null(locus_model_open(variant_finish(variant), &error));
+    ck_assert_msg(strstr(error.message, beyond[_i].key) != NULL, "%s", error.message);
+    ck_assert_msg(strstr(error.message, beyond[_i].says) != NULL, "%s", error.message);
+}
+END_TEST
+
+/* A sink that is no number would reach every score of its head. */
+START_TEST(sinks_are_finite)
+{
+    static const struct {
+        float value;
+        const char *says;
+    } odd[] = {{NAN, "is nan for head 2"}, {INFINITY, "is inf for head 2"}, {-INFINITY, "is -inf"}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        int rows, cols;
+        struct variant *variant = variant_begin(testing_golden("gpt-oss-sinks.gguf"));
+        float *sinks = variant_floats(variant, "blk.1.attn_sinks.weight", &rows, &cols);
+        sinks[2] = odd[i].value;
+        variant_drop(variant, "blk.1.attn_sinks.weight");
+        variant_add(variant, "blk.1.attn_sinks.weight", LOCUS_F32, 0, cols, sinks);
+        free(sinks);
+        locus_error error;
+        ck_assert_ptr_null(locus_model_open(variant_finish(variant), &error));
+        ck_assert_msg(strstr(error.message, "blk.1.attn_sinks.weight is ") != NULL, "%s",
+                      error.message);
+        ck_assert_msg(strstr(error.message, odd[i].says) != NULL, "%s", error.message);
+    }
 }
 END_TEST
 
@@ -495,6 +572,9 @@ int main(void)
     tcase_add_loop_test(tests, what_a_family_needs_is_named, 0, sizeof needed / sizeof *needed);
     tcase_add_test(tests, scales_and_windows_of_any_family_are_honoured);
     tcase_add_test(tests, a_familys_own_window_is_known);
+    tcase_add_loop_test(tests, what_is_out_of_a_familys_range_is_named, 0,
+                        sizeof beyond / sizeof *beyond);
+    tcase_add_test(tests, sinks_are_finite);
     tcase_add_test(tests, alibi_of_no_slope_is_a_table_or_no_positions);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

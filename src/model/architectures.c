@@ -117,6 +117,7 @@ static const struct locus_architecture table[] = {
                      .parallel_residual = true},
         .epsilon_key = "attention.layer_norm_epsilon",
         .position = "rope:pairs=adjacent",
+        .needed_keys = "logit_scale",
     },
     {
         .name = "granite",
@@ -124,6 +125,7 @@ static const struct locus_architecture table[] = {
         .epsilon_key = "attention.layer_norm_rms_epsilon",
         .position = "rope:pairs=adjacent",
         .divides_logits = true,
+        .needed_keys = "logit_scale",
     },
     {
         .name = "phi2",
@@ -227,6 +229,7 @@ static const struct locus_architecture table[] = {
         .position = "rope:pairs=adjacent",
         .window_every = 4,
         .unrotated_global = true,
+        .needed_keys = "logit_scale attention.sliding_window",
     },
     {
         /* The 13 B model has another scheme, and nothing says it but its depth. */
@@ -291,6 +294,7 @@ static const struct locus_architecture table[] = {
         .epsilon_key = "attention.layer_norm_rms_epsilon",
         .position = "rope:pairs=adjacent",
         .divides_logits = true,
+        .needed_keys = "logit_scale",
     },
     {
         /* The MLP's norm has the name that other families have for the attention's output's. */
@@ -305,6 +309,7 @@ static const struct locus_architecture table[] = {
         .renamed = {{"ffn_norm", "post_attention_norm"}},
         .window_every = 2,
         .whole_ramp = true,
+        .needed_keys = "attention.sliding_window",
     },
     {
         .name = "seed_oss",

@@ -1,4 +1,5 @@
 /* The tensors of attention. See model.h. */
+#include <math.h>
 #include <stddef.h>
 
 #include "base/buffer.h"
@@ -44,15 +45,25 @@ static enum locus_status load_head_norm(struct locus_loading *loading, int layer
     return status ? status : locus_load_floats(loading, tensor, &norm->weights.weight);
 }
 
-/* gpt-oss: what a head's softmax has beside its keys. */
+/* gpt-oss: what a head's softmax has beside its keys. One that is no number would spoil every score
+ * of the head, or end up as none. */
 static enum locus_status load_sinks(struct locus_loading *loading, int layer,
                                     struct locus_attention_weights *weights)
 {
     static const char row[] = "attn_sinks";
     char name[LOCUS_TENSOR_NAME];
+    const int n_head = loading->model->config.n_head;
     locus_layer_name(name, layer, row, ".weight");
-    return locus_load_vector(loading, name, loading->model->config.n_head,
-                             locus_family_needs(loading, row), &weights->sinks);
+    enum locus_status status =
+        locus_load_vector(loading, name, n_head, locus_family_needs(loading, row), &weights->sinks);
+    if (status || !weights->sinks) return status;
+    for (int head = 0; head < n_head; head++)
+        if (!isfinite(weights->sinks[head]))
+            return locus_fail(loading->error, LOCUS_ERROR_FORMAT,
+                              "%s: tensor %s is %g for head %d, expected finite numbers",
+                              locus_loading_path(loading), name, (double)weights->sinks[head],
+                              head);
+    return LOCUS_OK;
 }
 
 static enum locus_status load_rest(struct locus_loading *loading, int layer, void *weights)

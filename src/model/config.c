@@ -186,22 +186,36 @@ static enum locus_status check_layout(struct locus_keys *keys,
                                 : locus_keys_choice(keys, "tensor_data_layout", usual, 2, &layout);
 }
 
+/* A key that the family can't do without, and of which 0 would be the same as without. */
+static enum locus_status check_needed_key(struct locus_keys *keys, const char *key)
+{
+    double value = 0;
+    if (!locus_keys_has(keys, key))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is missing",
+                          locus_checkpoint_path(keys->checkpoint), keys->full);
+    enum locus_status status = locus_keys_number(keys, key, 0, &value);
+    if (status || value > 0) return status;
+    return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is 0, expected above 0",
+                      locus_checkpoint_path(keys->checkpoint), keys->full);
+}
+
 /* The key of `epsilon_key` and those of `needed_keys`, words apart. */
 static enum locus_status check_needed(struct locus_keys *keys,
                                       const struct locus_architecture *architecture)
 {
     char key[64];
     const char *rest = architecture->needed_keys ? architecture->needed_keys : "";
-    bool found = architecture->spelled_out || locus_keys_has(keys, architecture->epsilon_key);
-    for (; found && *rest; rest += strspn(rest, " ")) {
+    enum locus_status status = LOCUS_OK;
+    if (!architecture->spelled_out && !locus_keys_has(keys, architecture->epsilon_key))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is missing",
+                          locus_checkpoint_path(keys->checkpoint), keys->full);
+    for (; !status && *rest; rest += strspn(rest, " ")) {
         const size_t length = strcspn(rest, " ");
         snprintf(key, sizeof key, "%.*s", (int)length, rest);
-        found = locus_keys_has(keys, key);
+        status = check_needed_key(keys, key);
         rest += length;
     }
-    return found ? LOCUS_OK
-                 : locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is missing",
-                              locus_checkpoint_path(keys->checkpoint), keys->full);
+    return status;
 }
 
 /* Both halves at once leave no place for a norm between or after them. */

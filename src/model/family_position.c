@@ -3,7 +3,6 @@
  * Keys as llama.cpp writes them: rope.dimension_count, rope.freq_base, rope.scaling.* and
  * attention.max_alibi_bias, each after the family's name.
  */
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -53,7 +52,7 @@ static enum locus_status check_length(const struct derivation *derivation)
 
 /* The file's rope.scaling.*; what a file leaves out has the value of no effect. */
 struct scaling {
-    double factor;         /* that stretches the text; 0 counts as 1 */
+    double factor;         /* that stretches the text; 0: absent */
     double original;       /* length before that */
     double attn_factor;    /* multiplies sines and cosines */
     double yarn_attn;      /* stands in place of the paper's m; 0: absent */
@@ -102,7 +101,6 @@ static enum locus_status read_scaling(struct derivation *derivation, struct scal
                           locus_checkpoint_path(keys->checkpoint), keys->family, scaling->factor,
                           old_factor);
     if (scaling->factor == 0) scaling->factor = old_factor;
-    if (scaling->factor == 0) scaling->factor = 1;
     return LOCUS_OK;
 }
 
@@ -173,6 +171,7 @@ static enum locus_status append_scaling(struct derivation *derivation)
         locus_checkpoint_tensor(keys->checkpoint, "rope_factors_long.weight") != NULL;
     const bool stated = locus_keys_has(keys, "rope.scaling.type");
     int type = long_factors ? LONGROPE : LINEAR; /* what a factor alone means */
+    const char *name;
     struct scaling scaling;
     enum locus_status status = locus_keys_choice(keys, "rope.scaling.type", types, 4, &type);
     if (status || (status = read_scaling(derivation, &scaling))) return status;
@@ -183,14 +182,23 @@ static enum locus_status append_scaling(struct derivation *derivation)
             long_factors ? "longrope, for the tensor rope_factors_long.weight"
                          : "none, linear or yarn, or the tensor "
                            "rope_factors_long.weight");
+    if (stated && scaling.factor == 0 && (type == LINEAR || type == YARN))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: %s.rope.scaling.factor is %s beside rope.scaling.type %s, expected "
+                          "a number above 0",
+                          locus_checkpoint_path(keys->checkpoint), keys->family,
+                          locus_keys_has(keys, "rope.scaling.factor") ? "0" : "missing",
+                          types[type]);
+    if (scaling.factor == 0) scaling.factor = 1;
     derivation->scaled = type != NONE && (type != LINEAR || scaling.factor != 1);
     if (type == LONGROPE) return append_longrope(derivation, &scaling);
     if (type == YARN) return append_yarn(derivation, &scaling);
     if (type == LINEAR && scaling.factor != 1)
         append(derivation, ",scaling=linear,factor=%.9g", scaling.factor);
-    if ((status = misplaced(derivation, "attn_factor", scaling.attn_factor, 1, types[type])))
+    name = stated ? types[type] : "linear (rope.scaling.type is missing)";
+    if ((status = misplaced(derivation, "attn_factor", scaling.attn_factor, 1, name)))
         return status;
-    return check_no_yarn(derivation, &scaling, types[type]);
+    return check_no_yarn(derivation, &scaling, name);
 }
 
 /* ---- layers that differ ------------------------------------------------------------------- */
@@ -274,7 +282,7 @@ static enum locus_status derive_rope(struct derivation *derivation)
     double base = 10000;
     int dim = derivation->config->head_dim;
     enum locus_status status =
-        locus_keys_int(derivation->keys, "rope.dimension_count", 1, INT_MAX, &dim);
+        locus_keys_int(derivation->keys, "rope.dimension_count", 2, dim, &dim);
     if (!status) status = locus_keys_number(derivation->keys, "rope.freq_base", 0, &base);
     if (status) return status;
     append(derivation, ",dim=%d,base=%.17g", dim, base);

@@ -72,7 +72,7 @@ struct locus_architecture {
     int window;                /* of local layers, where the file doesn't say it; 0: none */
     int window_every;          /* of so many layers the last sees all, where no pattern is given */
     int wide_scores_layers;  /* a model of so many layers scales scores by sqrt(n_head / n_embd) */
-    const char *needed_keys; /* that other families may leave out, or NULL */
+    const char *needed_keys; /* above 0, that other families may leave out, or NULL */
     const char *layout;      /* what tensor_data_layout has to say, or NULL: the usual ones */
     struct locus_renamed renamed[LOCUS_MAX_RENAMED];
     bool bare_norms; /* norms have no weights, and none are multiplied by */
