@@ -513,6 +513,32 @@ START_TEST(what_is_out_of_a_familys_range_is_named)
 }
 END_TEST
 
+static const struct {
+    const char *golden, *dropped;
+} gaps[] = {
+    {"gpt-oss-sinks", "blk.0.attn_q.bias"},       {"gpt-oss-sinks", "blk.1.attn_output.bias"},
+    {"gpt-oss-sinks", "blk.0.ffn_gate_inp.bias"}, {"gpt-oss-sinks", "blk.1.ffn_gate_exps.bias"},
+    {"gpt-oss-sinks", "blk.0.ffn_up_exps.bias"},  {"gpt-oss-sinks", "blk.0.ffn_down_exps.bias"},
+    {"gpt2-learned", "blk.1.attn_norm.bias"},     {"gpt2-learned", "blk.0.attn_qkv.bias"},
+    {"qwen2-biases", "blk.1.attn_k.bias"},        {"falcon-two-norms", "blk.1.attn_norm_2.weight"},
+    {"mpt-qk-norms", "blk.0.attn_k_norm.weight"},
+};
+
+/* A tensor that a whole model may lack, missing from one layer alone. */
+START_TEST(layers_have_the_same_biases_and_norms)
+{
+    char file[64];
+    snprintf(file, sizeof file, "%s.gguf", gaps[_i].golden);
+    struct variant *variant = variant_begin(testing_golden(file));
+    variant_drop(variant, gaps[_i].dropped);
+    locus_error error = {0};
+    ck_assert_ptr_null(locus_model_open(variant_finish(variant), &error));
+    char says[96];
+    snprintf(says, sizeof says, "tensor %s is missing, but other layers have it", gaps[_i].dropped);
+    ck_assert_msg(strstr(error.message, says) != NULL, "%s", error.message);
+}
+END_TEST
+
 /* A sink that is no number would reach every score of its head. */
 START_TEST(sinks_are_finite)
 {
@@ -574,6 +600,8 @@ int main(void)
     tcase_add_test(tests, a_familys_own_window_is_known);
     tcase_add_loop_test(tests, what_is_out_of_a_familys_range_is_named, 0,
                         sizeof beyond / sizeof *beyond);
+    tcase_add_loop_test(tests, layers_have_the_same_biases_and_norms, 0,
+                        sizeof gaps / sizeof *gaps);
     tcase_add_test(tests, sinks_are_finite);
     tcase_add_test(tests, alibi_of_no_slope_is_a_table_or_no_positions);
     suite_add_tcase(suite, tests);

@@ -177,6 +177,51 @@ enum locus_status locus_load_layer(struct locus_loading *loading, int index)
     return load_norms(loading, index);
 }
 
+/* The layer after this one, and after the last the first, whose part of that tensor is the same. */
+static int next_of_same_part(const struct locus_config *config, int layer, const char *row)
+{
+    const bool of_mlp = !strncmp(row, "ffn_", 4) && !strstr(row, "norm");
+    int next = layer;
+    do
+        next = (next + 1) % config->n_layer;
+    while (of_mlp && config->layers[next].mlp != config->layers[layer].mlp);
+    return next;
+}
+
+/* Whether a model may lack the tensor, but not one of its layers alone. `row`: its name
+ * without the layer's. A fused matrix and its parts are the same, each with its own bias. */
+static bool is_optional(const struct locus_loading *loading, const char *row, int layer)
+{
+    static const char suffix[] = ".bias";
+    const char *dot = strrchr(row, '.');
+    char matrix[LOCUS_TENSOR_NAME], stem[48]; /* longer than any of the tables' */
+    if (!dot || strcmp(dot, suffix))
+        return strstr(row, "norm") || strstr(row, "sinks") || strstr(row, "inp_shexp");
+    snprintf(stem, sizeof stem, "%.*s", (int)(dot - row), row);
+    locus_layer_name(matrix, layer, stem, ".weight");
+    return locus_checkpoint_tensor(loading->model->checkpoint, matrix) != NULL;
+}
+
+/* Each is looked for in the next layer, so that the first gap is found wherever it is. */
+enum locus_status locus_check_layers_agree(const struct locus_loading *loading)
+{
+    const struct locus_checkpoint *checkpoint = loading->model->checkpoint;
+    char name[LOCUS_TENSOR_NAME];
+    for (size_t i = 0; i < locus_checkpoint_n_tensors(checkpoint); i++) {
+        const char *has = locus_checkpoint_tensor_at(checkpoint, i)->name;
+        if (!loading->claimed[i] || strncmp(has, "blk.", 4)) continue;
+        char *row;
+        const int layer = (int)strtol(has + 4, &row, 10);
+        const int next = next_of_same_part(&loading->model->config, layer, ++row);
+        locus_layer_name(name, next, row, "");
+        if (locus_checkpoint_tensor(checkpoint, name) || !is_optional(loading, row, next)) continue;
+        return locus_fail(loading->error, LOCUS_ERROR_FORMAT,
+                          "%s: tensor %s is missing, but other layers have it",
+                          locus_loading_path(loading), name);
+    }
+    return LOCUS_OK;
+}
+
 void locus_layer_free(struct locus_layer *layer, const struct locus_layer_config *config)
 {
     free_part(config->mixer, layer->mixer);

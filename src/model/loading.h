@@ -95,6 +95,9 @@ void locus_layer_name(char name[LOCUS_TENSOR_NAME], int layer, const char *row, 
 bool locus_family_needs(const struct locus_loading *loading, const char *name);
 
 enum locus_status locus_load_layer(struct locus_loading *loading, int layer);
+/* Once all layers are loaded: refuses a bias, a norm or the like that some layers have and others
+ * of the same parts lack. */
+enum locus_status locus_check_layers_agree(const struct locus_loading *loading);
 void locus_layer_free(struct locus_layer *layer, const struct locus_layer_config *config);
 
 /* Whatever no part of the decoder has claimed is offered to the position scheme, as floats. */

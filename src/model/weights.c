@@ -242,6 +242,7 @@ static enum locus_status load_all(struct locus_loading *loading)
         return locus_fail_memory(loading->error, (size_t)config->n_layer * sizeof *model->layers);
     for (int i = 0; i < config->n_layer; i++)
         if ((status = locus_load_layer(loading, i))) return status;
+    if ((status = locus_check_layers_agree(loading))) return status;
     /* Where each sum is normed, the last one is. */
     const bool needed = config->norm_position != LOCUS_NORM_SUM;
     const struct locus_rows head = {&model->head, config->n_vocab};
