@@ -268,7 +268,45 @@ static void text_for_a_scale(struct variant *variant)
     text(variant, "llama.logit_scale", "1");
 }
 
-static void short_pattern(struct variant *variant)
+static void text_for_a_pattern(struct variant *variant)
+{
+    u32(variant, "llama.attention.sliding_window", 8);
+    text(variant, "llama.attention.sliding_window_pattern", "1");
+}
+
+static void width_without_experts(struct variant *variant)
+{
+    u32(variant, "llama.expert_feed_forward_length", 32);
+}
+
+static void width_of_no_experts(struct variant *variant)
+{
+    width_without_experts(variant);
+    u32(variant, "llama.expert_count", 0);
+}
+
+static void fewer_than_named(struct variant *variant)
+{
+    u32(variant, "llama.vocab_size", 270);
+}
+
+static void more_than_rows(struct variant *variant)
+{
+    u32(variant, "llama.vocab_size", 272);
+}
+
+static void text_for_a_size(struct variant *variant)
+{
+    text(variant, "llama.vocab_size", "271");
+}
+
+static void no_size(struct variant *variant)
+{
+    variant_drop_keys(variant, "tokenizer.");
+    u32(variant, "llama.vocab_size", 0);
+}
+
+static void numbers_for_a_pattern(struct variant *variant)
 {
     const int32_t flags[2] = {1, 0};
     u32(variant, "llama.attention.sliding_window", 8);
@@ -406,7 +444,17 @@ static const struct refusal {
     {other_familys_key, {"locus.embedding_scale is a key", "may change the result"}},
     {not_causal, {"llama.attention.causal is 0, expected 1"}},
     {text_for_a_scale, {"llama.logit_scale is not a number"}},
-    {short_pattern, {"sliding_window_pattern is 1 in layer 0 and 0 in layer 1"}},
+    {numbers_for_a_pattern,
+     {"sliding_window_pattern is an array of numbers", "expected a count or a flag"}},
+    {text_for_a_pattern, {"sliding_window_pattern is a text", "expected a count or a flag"}},
+    {width_without_experts,
+     {"llama.expert_count is missing, beside llama.expert_feed_forward_length 32"}},
+    {width_of_no_experts,
+     {"llama.expert_count is 0, beside llama.expert_feed_forward_length 32", "number of experts"}},
+    {fewer_than_named, {"llama.vocab_size is 270, expected 271", "to 271 (the rows of"}},
+    {more_than_rows, {"llama.vocab_size is 272, expected 271", "to 271 (the rows of"}},
+    {text_for_a_size, {"llama.vocab_size is not a whole number"}},
+    {no_size, {"llama.vocab_size is 0, expected 1 to 271 (the rows of token_embd.weight)"}},
     {long_norm_of_queries, {"blk.0.attn_q_norm.weight is [1, 16], expected [1, 32]"}},
     {other_layout, {"llama.tensor_data_layout is \"jploski\"", "expected one of reference"}},
     {heads_that_differ, {"head_count_kv is 2 in layer 0 and 1 in layer 1"}},
@@ -567,6 +615,21 @@ START_TEST(keys_of_no_effect_leave_the_bits)
 }
 END_TEST
 
+/* Rows that only round the embedding's up are no tokens. */
+START_TEST(rows_past_the_vocabulary_are_no_tokens)
+{
+    locus_error error = {0};
+    struct variant *variant = variant_begin(NULL);
+    variant_drop_keys(variant, "tokenizer.");
+    u32(variant, "llama.vocab_size", 265);
+    locus_model *model = locus_model_open(variant_finish(variant), &error);
+    ck_assert_msg(model != NULL, "%s", error.message);
+    ck_assert_int_eq(locus_model_info_get(model).n_vocab, 271);
+    ck_assert_int_eq(locus_model_info_get(model).n_tokens, 265);
+    locus_model_free(model);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("model refusals");
@@ -576,6 +639,7 @@ int main(void)
     tcase_add_test(tests, no_path_is_an_error);
     tcase_add_test(tests, file_without_tensors_is_a_vocabulary_alone);
     tcase_add_test(tests, tensor_of_an_unknown_scheme_is_refused_by_the_session);
+    tcase_add_test(tests, rows_past_the_vocabulary_are_no_tokens);
     tcase_add_loop_test(tests, keys_of_no_effect_leave_the_bits, 0,
                         sizeof harmless / sizeof *harmless);
     suite_add_tcase(suite, tests);

@@ -97,6 +97,24 @@ static enum locus_status read_shape(struct locus_keys *keys, struct locus_config
     return LOCUS_OK;
 }
 
+/* Widths of experts, of which a file without a count of them has none. */
+static enum locus_status check_no_experts(struct locus_keys *keys)
+{
+    static const char *const widths[] = {"expert_feed_forward_length",
+                                         "expert_shared_feed_forward_length"};
+    int width = 0;
+    enum locus_status status = LOCUS_OK;
+    for (int i = 0; i < 2 && !status && !width; i++)
+        status = locus_keys_int(keys, widths[i], 0, INT_MAX, &width);
+    if (status || !width) return status;
+    char with[sizeof keys->full];
+    memcpy(with, keys->full, sizeof with);
+    return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                      "%s: %s.expert_count is %s, beside %s %d: expected the number of experts",
+                      locus_checkpoint_path(keys->checkpoint), keys->family,
+                      locus_keys_has(keys, "expert_count") ? "0" : "missing", with, width);
+}
+
 /* expert_*: a mixture of experts in place of the MLP, in all layers but the first few. */
 static enum locus_status read_experts(struct locus_keys *keys, struct locus_config *config)
 {
@@ -108,7 +126,7 @@ static enum locus_status read_experts(struct locus_keys *keys, struct locus_conf
              locus_keys_int(keys, "expert_used_count", 0, MAX_EXPERTS, &config->n_expert_used)) ||
         (status = locus_keys_int(keys, "expert_shared_count", 0, MAX_EXPERTS, &n_shared)))
         return status;
-    if (!config->n_expert) return LOCUS_OK;
+    if (!config->n_expert) return check_no_experts(keys);
     if (config->n_expert_used < 1 || config->n_expert_used > config->n_expert)
         return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
                           "%s: %s.expert_used_count is %d, expected 1 to the %d experts",
@@ -158,11 +176,16 @@ static enum locus_status read_window(struct locus_keys *keys, struct locus_confi
     enum locus_status status =
         locus_keys_int(keys, "attention.sliding_window", 0, INT_MAX, &window);
     if (status) return status;
-    if (locus_keys_has(keys, pattern) && !locus_keys_is_number(keys))
+    const bool patterned = locus_keys_has(keys, pattern);
+    const char *odd = patterned ? locus_keys_neither(keys) : NULL;
+    if (odd)
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                          "%s: %s is %s, expected a count or a flag (true or false) a layer",
+                          locus_checkpoint_path(keys->checkpoint), keys->full, odd);
+    if (patterned && !locus_keys_is_number(keys))
         status = locus_keys_flags(keys, pattern, &local);
     else
         status = locus_keys_int(keys, pattern, 0, INT_MAX, &every);
-    const bool patterned = locus_keys_has(keys, pattern);
     for (int i = 0; i < config->n_layer && !status; i++) {
         if (!(local ? local[i] : every == 0 || i % every < every - 1)) continue;
         config->layers[i].window = window;

@@ -100,9 +100,23 @@ bool locus_keys_is_number(const struct locus_keys *keys)
     enum locus_value_type type;
     size_t count;
     double number;
+    return !locus_checkpoint_array(keys->checkpoint, keys->full, &type, &count) &&
+           locus_checkpoint_float(keys->checkpoint, keys->full, &number);
+}
+
+const char *locus_keys_neither(const struct locus_keys *keys)
+{
+    enum locus_value_type type;
+    size_t count;
+    bool flag;
     if (locus_checkpoint_array(keys->checkpoint, keys->full, &type, &count))
-        return type != LOCUS_VALUE_BOOL;
-    return locus_checkpoint_float(keys->checkpoint, keys->full, &number);
+        return type == LOCUS_VALUE_BOOL     ? NULL
+               : type == LOCUS_VALUE_STRING ? "an array of texts"
+               : type == LOCUS_VALUE_ARRAY  ? "an array of arrays"
+                                            : "an array of numbers";
+    return locus_keys_is_number(keys) || locus_checkpoint_bool(keys->checkpoint, keys->full, &flag)
+               ? NULL
+               : "a text";
 }
 
 enum locus_status locus_keys_int(struct locus_keys *keys, const char *key, int min, int max,

@@ -29,8 +29,11 @@ void locus_keys_end(struct locus_keys *keys);
 /* Whether the key is there; it then counts as asked for. */
 bool locus_keys_has(struct locus_keys *keys, const char *key);
 
-/* Whether the key of the last call is a number, or an array of numbers; else it may be a flag. */
+/* Whether the key of the last call is one number; else it may be flags. */
 bool locus_keys_is_number(const struct locus_keys *keys);
+/* What the key of the last call is, where it's neither a number nor a flag or an array of flags:
+ * "a text", ...; else NULL. */
+const char *locus_keys_neither(const struct locus_keys *keys);
 
 /* An integer of [min, max]; `needed`: absent is an error. */
 enum locus_status locus_keys_int(struct locus_keys *keys, const char *key, int min, int max,

@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,29 @@ static enum locus_status read_token(const struct locus_model *model, const char 
     return LOCUS_OK;
 }
 
+/* <family>.vocab_size: the embedding's rows, or fewer, where the last ones only round their number
+ * up; but no fewer than the tokens that have names. Absent, *size stays. */
+static enum locus_status read_vocab_size(const struct locus_model *model, int n_named, int *size,
+                                         locus_error *error)
+{
+    const struct locus_checkpoint *checkpoint = model->checkpoint;
+    const char *path = locus_checkpoint_path(checkpoint);
+    const int n_rows = model->config.n_vocab;
+    char key[64];
+    int64_t found;
+    snprintf(key, sizeof key, "%s.vocab_size", model->architecture->name);
+    if (!locus_checkpoint_has(checkpoint, key)) return LOCUS_OK;
+    if (!locus_checkpoint_int(checkpoint, key, &found))
+        return locus_fail(error, LOCUS_ERROR_FORMAT, "%s: %s is not a whole number", path, key);
+    if (found < n_named || found > n_rows)
+        return locus_fail(error, LOCUS_ERROR_FORMAT,
+                          "%s: %s is %lld, expected %d%s to %d (the rows of token_embd.weight)",
+                          path, key, (long long)found, n_named,
+                          n_named > 1 ? " (the tokens of tokenizer.ggml.tokens)" : "", n_rows);
+    *size = (int)found;
+    return LOCUS_OK;
+}
+
 /* Ids that mean something: the tokenizer's, less a run of unused ones (type 5) at the end. */
 static enum locus_status count_tokens(struct locus_model *model, locus_error *error)
 {
@@ -32,12 +56,14 @@ static enum locus_status count_tokens(struct locus_model *model, locus_error *er
     const struct locus_checkpoint *checkpoint = model->checkpoint;
     model->n_tokens = model->config.n_vocab;
     if (!locus_checkpoint_array(checkpoint, "tokenizer.ggml.tokens", &type, &count))
-        return LOCUS_OK;
+        return read_vocab_size(model, 1, &model->n_tokens, error);
     if (count == 0 || count > (size_t)model->config.n_vocab)
         return locus_fail(error, LOCUS_ERROR_FORMAT,
                           "%s: tokenizer.ggml.tokens has %zu entries, expected 1 to %d (the rows "
                           "of token_embd.weight)",
                           locus_checkpoint_path(checkpoint), count, model->config.n_vocab);
+    enum locus_status status = read_vocab_size(model, (int)count, &model->n_tokens, error);
+    if (status) return status;
     model->n_tokens = (int)count;
     if (!locus_checkpoint_array(checkpoint, "tokenizer.ggml.token_type", &type, &n_types) ||
         n_types != count)
