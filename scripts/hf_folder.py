@@ -119,10 +119,12 @@ class Config:
         return [names[value] for value in values[:n]]
 
     def choose(self, key: str, choices: Mapping[str, str], default: str) -> str:
-        """What a name stands for."""
+        """What a name stands for; `default` is for an absent one, no class has one for null."""
+        known = ", ".join(choices)
+        if self.values.get(key, default) is None:
+            raise Failure(f"{self.path}: {key} is null; known: {known}")
         name = self.get(key, str, default)
         if name not in choices:
-            known = ", ".join(choices)
             raise Failure(f"{self.path}: {key} {shown(name)} is unknown; known: {known}")
         return choices[name]
 

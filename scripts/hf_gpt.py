@@ -176,7 +176,8 @@ def opt(c: Config) -> Decoder:
         architecture="locus",
         names=names.OPT.but(whole=whole),
         **shape,
-        **layernorm(c, "layer_norm_eps"),
+        norm="layernorm",
+        norm_epsilon=1e-5,
         norm_position="pre" if before else "post",
         activation=activation(c, "activation_function", "relu"),
         position=Plain("learned:offset=2"),
@@ -207,6 +208,10 @@ def xglm(c: Config) -> Decoder:
 
 def gptneox(c: Config) -> Decoder:
     shape = read_shape(c)
+    for key, own in (("rope_theta", "rotary_emb_base"), ("partial_rotary_factor", "rotary_pct")):
+        if c.has(key) and not c.has(own):  # some releases wrote both
+            what = f"{key} is {shown(c.values[key])} without {own}"
+            raise Failure(f"{c.path}: {what}, which alone is read outside rope_parameters")
     return Decoder(
         architecture="gptneox",
         names=names.NEOX,

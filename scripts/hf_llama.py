@@ -10,11 +10,13 @@ import hf_names as names
 from hf_decoder import Decoder, Experts, Rope
 from hf_folder import Config, shown
 from hf_reading import (
+    ACTIVATIONS,
     Fields,
     activation,
     grouped,
     layer_windows,
     layernorm,
+    local_layers,
     or_none,
     rmsnorm,
     tied,
@@ -33,15 +35,17 @@ def llama_fields(
     smallest: float = 1e-6,
     head_dim: int | None = None,
     act: str = "silu",
+    share: float | None = None,
 ) -> Fields:
-    """`base`, `smallest` (of norms), `head_dim` and `act` are the values of absent keys."""
+    """`base`, `smallest` (of norms), `head_dim`, `act` and `share` (of a head that rotates; None:
+    read_rope's) are the values of absent keys."""
     shape = grouped(c, head_dim)
     return {
         **shape,
         **rmsnorm(c, smallest),
         "activation": activation(c, "hidden_act", act),
         "gated": True,
-        "position": read_rope(c, shape, pairs, default=base),
+        "position": read_rope(c, shape, pairs, default=base, share=share),
         "tied": tied(c, False),
     }
 
@@ -76,15 +80,18 @@ def smollm3(c: Config) -> Decoder:
         rotates = [(i + 1) % every != 0 for i in range(n_layer)]
     layers = tuple(i for i in range(n_layer) if rotates[i])
     fields["position"] = fields["position"].only(layers)
-    fields |= layer_windows(c, [not rotating for rotating in rotates])
+    fields |= layer_windows(c, [not rotating for rotating in rotates], 0)
     c.has("max_window_layers")
     return Decoder(architecture="smollm3", names=names.LLAMA_ADJACENT, **fields)
 
 
-def qwen_windows(c: Config, n_layer: int) -> Fields:
+def qwen_windows(c: Config, n_layer: int, is_moe: bool = False) -> Fields:
+    """Windows from max_window_layers on; in a mixture, in every other layer before it."""
     first = c.get("max_window_layers", int, 28)
     c.refuse("use_mrope", "positions of several axes are not read")
-    return layer_windows(c, [i >= first for i in range(n_layer)])
+    return layer_windows(
+        c, [i < first and i % 2 == 0 if is_moe else i >= first for i in range(n_layer)]
+    )
 
 
 def qwen2(c: Config) -> Decoder:
@@ -121,7 +128,7 @@ def qwen2_moe(c: Config) -> Decoder:
     shared = c.count("shared_expert_intermediate_size", 5632)
     normed = c.get("norm_topk_prob", bool, False)
     fields["experts"] = read_experts(c, fields["n_layer"], 1408, normed=normed, n_ff_shared=shared)
-    fields |= qwen_windows(c, fields["n_layer"])
+    fields |= qwen_windows(c, fields["n_layer"], is_moe=True)
     return Decoder(architecture="qwen2moe", names=names.QWEN2_MOE, **fields)
 
 
@@ -135,16 +142,30 @@ def qwen3_moe(c: Config) -> Decoder:
     return Decoder(architecture="qwen3moe", names=names.QWEN3_MOE, **fields)
 
 
-def gemma_fields(c: Config, rope: Callable[..., Rope] = read_rope, **bases: float) -> Fields:
+def gemma_activation(c: Config, key: str) -> str:
+    """By the key that the class reads; the other, which it passes over, says the same or nothing.
+    In hidden_act "gelu" meant the approximation."""
+    kinds = {"hidden_act": ACTIVATIONS | {"gelu": "gelu_tanh"}, "hidden_activation": ACTIVATIONS}
+    found = c.choose(key, kinds.pop(key), "gelu_pytorch_tanh")
+    for other, known in kinds.items():
+        if c.has(other) and c.choose(other, known, "") != found:
+            what = shown(c.values[other])
+            raise Failure(f"{c.path}: {other} is {what}, but {key}, which is read, is another")
+    return found
+
+
+def gemma_fields(
+    c: Config,
+    rope: Callable[..., Rope] = read_rope,
+    act: str = "hidden_activation",
+    **bases: float,
+) -> Fields:
     shape = grouped(c, 256)
     c.refuse("use_bidirectional_attention", "attention to later tokens doesn't fit")
-    # An older name, whose "gelu" meant the approximation.
-    old = c.get("hidden_act", str, "gelu_pytorch_tanh")
-    default = "gelu_pytorch_tanh" if old == "gelu" else old
     return {
         **shape,
         **rmsnorm(c, 1e-6),
-        "activation": activation(c, "hidden_activation", default),
+        "activation": gemma_activation(c, act),
         "gated": True,
         "position": rope(c, shape, **bases),
         "embedding_scale": math.sqrt(shape["n_embd"]),
@@ -153,21 +174,18 @@ def gemma_fields(c: Config, rope: Callable[..., Rope] = read_rope, **bases: floa
 
 
 def gemma(c: Config) -> Decoder:
-    return Decoder(architecture="gemma", names=names.GEMMA, **gemma_fields(c))
+    return Decoder(architecture="gemma", names=names.GEMMA, **gemma_fields(c, act="hidden_act"))
 
 
 def gemma2(c: Config) -> Decoder:
     fields = gemma_fields(c)
     c.rename("sliding_window_size", "sliding_window")
-    kinds = {"full_attention": False, "sliding_attention": True}
-    local = c.flags("layer_types", fields["n_layer"], kinds)
-    if local is None:
-        local = [i % 2 == 0 for i in range(fields["n_layer"])]
+    usual = [i % 2 == 0 for i in range(fields["n_layer"])]
     return Decoder(
         architecture="gemma2",
         names=names.GEMMA2,
         **fields,
-        **window_of(c, 4096) | {"local": tuple(local)},
+        **local_layers(c, usual, or_none(c, "sliding_window", 4096)),
         attention_scale=1 / math.sqrt(c.positive("query_pre_attn_scalar", 256)),
         score_cap=or_none(c, "attn_logit_softcapping", 50.0),
         logit_cap=or_none(c, "final_logit_softcapping", 30.0),
@@ -236,7 +254,9 @@ def phi(c: Config) -> Decoder:
 
 
 def phi3(c: Config) -> Decoder:
-    fields = llama_fields(c, smallest=1e-5) | window_of(c)
+    # The class's own value, before what rope_scaling says.
+    c.values.setdefault("original_max_position_embeddings", 4096)
+    fields = llama_fields(c, smallest=1e-5, share=1.0) | window_of(c)
     return Decoder(architecture="phi3", names=names.PHI3, **fields, fused_gate=True)
 
 
@@ -269,7 +289,7 @@ def stablelm(c: Config) -> Decoder:
         **layernorm(c, "layer_norm_eps"),
         activation=activation(c, "hidden_act", "silu"),
         gated=True,
-        position=read_rope(c, shape, partial="rope_pct", share=0.25),
+        position=read_rope(c, shape, older="rope_pct", share=0.25),
         parallel_residual=parallel,
         tied=tied(c, False),
     )
@@ -283,6 +303,6 @@ def nemotron(c: Config) -> Decoder:
         **shape,
         **layernorm(c, "norm_eps"),
         activation=activation(c, "hidden_act", "relu2"),
-        position=read_rope(c, shape, partial="rope_percent", share=0.5),
+        position=read_rope(c, shape, older="rope_percent", share=0.5),
         tied=tied(c, False),
     )

@@ -120,11 +120,23 @@ def window_of(c: Config, absent: int = 0) -> Fields:
     return {"window": or_none(c, "sliding_window", absent)}
 
 
-def layer_windows(c: Config, usual: Sequence[bool]) -> Fields:
-    """A window in the layers that layer_types names, or else in the `usual` ones."""
+def local_layers(
+    c: Config, usual: Sequence[bool], window: int, reason: str = "sliding_window is null"
+) -> Fields:
+    """A window in the layers that layer_types names, or else in the `usual` ones. `reason` says why
+    there is no window where it is 0."""
     names = {"full_attention": False, "sliding_attention": True}
-    local = c.flags("layer_types", len(usual), names)
-    window = or_none(c, "sliding_window", 4096)
-    on = c.get("use_sliding_window", bool, False) and window > 0
-    local = tuple(usual if local is None else local)
-    return {"window": window, "local": local} if on and any(local) else {}
+    given = c.flags("layer_types", len(usual), names)
+    local = tuple(usual if given is None else given)
+    if any(local) and not window:
+        raise Failure(f"{c.path}: layers are of sliding_attention, but {reason}")
+    return {"window": window, "local": local} if any(local) else {}
+
+
+def layer_windows(c: Config, usual: Sequence[bool], absent: int = 4096) -> Fields:
+    """The same where use_sliding_window says whether there is a window; without one no layer has it
+    unless layer_types names it."""
+    window = or_none(c, "sliding_window", absent)
+    if not c.get("use_sliding_window", bool, False):
+        return local_layers(c, [False] * len(usual), 0, "use_sliding_window is false")
+    return local_layers(c, [window > 0 and is_local for is_local in usual], window)

@@ -14,6 +14,7 @@ from hf_reading import (
     activation,
     grouped,
     layernorm,
+    local_layers,
     or_none,
     rmsnorm,
     tied,
@@ -21,13 +22,10 @@ from hf_reading import (
 from hf_rope import read_layered_rope, read_rope
 from output import Failure
 
-KINDS = {"full_attention": False, "sliding_attention": True}
-
 
 def read_local(c: Config, n_layer: int, every: int) -> Fields:
     """A window in the layers that layer_types names, or else in all but the last of so many, or as
     a text of L and G says over and over."""
-    window, local = or_none(c, "sliding_window", 4096), c.flags("layer_types", n_layer, KINDS)
     c.rename("_sliding_window_pattern", "sliding_window_pattern")
     pattern = c.values.get("sliding_window_pattern") if c.has("sliding_window_pattern") else every
     if isinstance(pattern, str) and re.fullmatch("[LG]+", pattern):
@@ -36,8 +34,7 @@ def read_local(c: Config, n_layer: int, every: int) -> Fields:
         usual = [pattern > 0 and (i + 1) % pattern != 0 for i in range(n_layer)]
     else:
         raise Failure(f"{c.path}: sliding_window_pattern is {shown(pattern)}, expected a count")
-    local = usual if local is None else local
-    return {"window": window, "local": tuple(local)} if window and any(local) else {}
+    return local_layers(c, usual, or_none(c, "sliding_window", 4096))
 
 
 def rotates_where_local(fields: Fields) -> None:
@@ -78,12 +75,13 @@ def olmo(c: Config) -> Decoder:
 
 def olmo3(c: Config) -> Decoder:
     shape = grouped(c)
+    usual = [(i + 1) % 4 != 0 for i in range(shape["n_layer"])]
     return Decoder(
         architecture="olmo2",
         names=names.OLMO2,
         **shape,
         **rmsnorm(c, 1e-5),
-        **read_local(c, shape["n_layer"], 4),
+        **local_layers(c, usual, or_none(c, "sliding_window", 4096)),
         norm_position="output",
         norms_over_heads=True,
         activation=activation(c, "hidden_act", "silu"),

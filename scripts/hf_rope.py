@@ -34,10 +34,13 @@ def read_rope(
     base: str = "rope_theta",
     partial: str = "partial_rotary_factor",
     default: float = 10000.0,
-    share: float = 1.0,
+    share: float | None = None,
+    older: str = "",
 ) -> Rope:
     """`base` and `partial` are the family's other keys of the frequencies' base and of the share of
-    a head that rotates, `default` and `share` their values where there is none."""
+    a head that rotates, `default` and `share` their values where there is none. Without `share` the
+    family's class rotates whole heads. `older` is a name of the share that the class no longer
+    reads, which mustn't say another."""
     for other, key in ((base, "rope_theta"), (partial, "partial_rotary_factor")):
         if other != key:
             c.rename(other, key)
@@ -46,7 +49,11 @@ def read_rope(
     if own.values and old.values and own.values != old.values:
         raise Failure(f"{c.path}: rope_parameters and rope_scaling, its older name, differ")
     theta = c.positive("rope_theta", default)
-    return read_parameters(c, parameters, shape, pairs, theta, share)
+    rope = read_parameters(c, parameters, shape, pairs, theta, share)
+    if older and c.has(older) and int(shape["head_dim"] * c.get(older, float)) != rope.dim:
+        what = f"{older} is {c.get(older, float)}, but partial_rotary_factor"
+        raise Failure(f"{c.path}: {what}, which is read, makes {rope.dim} dimensions rotate")
+    return rope
 
 
 def read_layered_rope(
@@ -54,18 +61,18 @@ def read_layered_rope(
 ) -> Rope:
     """Local layers (sliding_attention) have a rotation of their own; before transformers 5 its base
     was rope_local_base_freq, and rope_scaling that of the others. `default` and `local` are bases
-    where there is none; None: the others'."""
+    where there is none; None: the others', and the class has no such key."""
     parameters, old = c.section("rope_parameters"), c.section("rope_scaling")
     theta = c.positive("rope_theta", default)
-    other = c.positive("rope_local_base_freq", local or theta)
+    other = theta if local is None else c.positive("rope_local_base_freq", local)
     if parameters.values:
         whole = parameters.section("full_attention")
         part = parameters.section("sliding_attention")
         parameters.refuse_unknown(NOTHING)
     else:
         whole, part = old, Config(c.path, "sliding_attention", {})
-    rope = read_parameters(c, whole, shape, "half", theta, 1.0)
-    narrow = read_parameters(c, part, shape, "half", other, 1.0)
+    rope = read_parameters(c, whole, shape, "half", theta, None)
+    narrow = read_parameters(c, part, shape, "half", other, None)
     if rope.scaling and rope.scaling.kind in ("llama3", "longrope"):
         kind = rope.scaling.kind
         raise Failure(f"{whole.path}: rope_type {kind} beside layers of another rotation")
@@ -73,9 +80,14 @@ def read_layered_rope(
 
 
 def read_parameters(
-    c: Config, parameters: Config, shape: dict[str, Any], pairs: str, theta: float, share: float
+    c: Config,
+    parameters: Config,
+    shape: dict[str, Any],
+    pairs: str,
+    theta: float,
+    share: float | None,
 ) -> Rope:
-    """`theta` and `share` where the parameters don't say them."""
+    """`theta` and `share` where the parameters don't say them; no `share`: whole heads rotate."""
     nested = [key for key, value in parameters.values.items() if isinstance(value, dict)]
     if nested:
         raise Failure(
@@ -83,9 +95,15 @@ def read_parameters(
             "is expected"
         )
     theta = parameters.get("rope_theta", float, theta)
+    usual = 1.0 if share is None else share
     part = parameters.get(
-        "partial_rotary_factor", float, c.get("partial_rotary_factor", float, share)
+        "partial_rotary_factor", float, c.get("partial_rotary_factor", float, usual)
     )
+    if share is None and part != 1:
+        raise Failure(
+            f"{c.path}: partial_rotary_factor is {part}, which this family's class passes over; "
+            "1 is expected"
+        )
     dim = int(shape["head_dim"] * part)
     if theta < 1:
         raise Failure(f"{c.path}: rope_theta is {theta}, expected 1 or more")
@@ -116,7 +134,9 @@ def read_scaling(c: Config, p: Config, n_context: int, dim: int) -> Scaling | No
         return Scaling(name, p.positive("factor"), trained, low=low, high=high)
     stretched = n_context / trained
     if name == "yarn":
-        return read_yarn(p, p.positive("factor", stretched), trained)
+        # Only a factor that is there and null is made of the lengths.
+        implied = stretched if "factor" in p.values else None
+        return read_yarn(p, p.positive("factor", implied), trained)
     factors = {key: read_factors(p, key, dim // 2) for key in ("short_factor", "long_factor")}
     factor = p.positive("factor", stretched)
     usual = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0

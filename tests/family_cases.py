@@ -27,6 +27,7 @@ from safetensors.numpy import save_file
 import convert_hf
 from checks import Checks
 from convert_cases import spelling
+from hf_decoder import Rope
 from hf_folder import Config
 from output import Failure
 
@@ -267,9 +268,9 @@ def check_refusals(desk: Desk) -> None:
     desk.refuses("differ", scaled(type="linear", factor=2.0) | both)
     nested = {"rope_parameters": {"full_attention": {"rope_theta": 1e6}}}
     desk.refuses("'full_attention' has a rotation of its own", LLAMA | nested)
-    desk.refuses("an even number is expected", LLAMA | {"partial_rotary_factor": 0.2})
     desk.refuses("rope_interleaved is true", LLAMA | {"rope_interleaved": True})
     desk.refuses("hidden_act 'tanh' is unknown", LLAMA | {"hidden_act": "tanh"})
+    desk.refuses("hidden_act is null; known: ", LLAMA | {"hidden_act": None})
     desk.refuses("is no multiple of num_key_value_heads 3", LLAMA | {"num_key_value_heads": 3})
     desk.refuses("a mixture of 8 experts (num_experts)", LLAMA | {"num_experts": 8})
     desk.refuses(
@@ -310,8 +311,86 @@ def check_refusals(desk: Desk) -> None:
     bloom = {"model_type": "bloom", "vocab_size": 512, "hidden_size": 64, "n_layer": 2, "n_head": 4}
     residuals = {"apply_residual_connection_post_layernorm": True}
     desk.refuses("apply_residual_connection_post_layernorm is true", bloom | residuals)
-    phi = SHAPE | {"model_type": "phi", "qk_layernorm": True}
-    desk.refuses("qk_layernorm is true", phi)
+    phi = SHAPE | {"model_type": "phi"}
+    desk.refuses("qk_layernorm is true", phi | {"qk_layernorm": True})
+    desk.refuses("an even number is expected", phi | {"partial_rotary_factor": 0.2})
+
+
+READ_IN_PART = ("phi", "phi3", "glm", "glm4", "stablelm", "nemotron", "persimmon")
+READ_WHOLE = (
+    "llama", "mistral", "mixtral", "smollm3", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "gemma",
+    "gemma2", "gemma3_text", "olmo", "olmo2", "olmo3", "olmoe", "cohere", "cohere2", "granite",
+    "granitemoe", "granitemoeshared", "starcoder2", "seed_oss", "arcee", "ernie4_5", "exaone4",
+    "falcon",
+)  # fmt: skip
+
+
+def check_passed_over(desk: Desk) -> None:
+    """A key that a family's class in transformers doesn't read isn't obeyed here; nor is read what
+    the class refuses."""
+
+    def of(model_type: str, **more: object) -> dict[str, Any]:
+        config = SHAPE | {"model_type": model_type, **more}
+        if model_type in ("falcon", "opt"):  # of another name, and a usual width
+            del config["intermediate_size"]
+        return config
+
+    for name in READ_WHOLE:
+        words = "partial_rotary_factor is 0.5, which this family's class passes over"
+        desk.refuses(words, of(name, partial_rotary_factor=0.5))
+        parameters = {"rope_type": "default", "partial_rotary_factor": 0.5}
+        if name in ("gemma3_text", "olmo3"):
+            parameters = {"full_attention": parameters}
+        desk.refuses(words, of(name, rope_parameters=parameters))
+        parsed = desk.told(of(name, partial_rotary_factor=1.0))
+        desk.checks.that(bool(parsed), f"{name}: a share of 1 is read")
+    for name in READ_IN_PART:
+        dims = 64 if name in ("glm", "glm4") else 8
+        found = rotating(desk, of(name, partial_rotary_factor=0.5))
+        desk.checks.that(found == dims, f"{name}: {found} dimensions rotate, expected {dims}")
+    desk.refuses("rope_pct is 0.5, but", of("stablelm", rope_pct=0.5))
+    desk.refuses("rope_percent is 0.25, but", of("nemotron", rope_percent=0.25))
+    desk.says("rope_pct that agrees", of("stablelm", rope_pct=0.25), "stablelm",
+              rope__dimension_count=4)  # fmt: skip
+    desk.refuses("rope_theta is 500.0 without rotary_emb_base", of("gpt_neox", rope_theta=500.0))
+    desk.refuses("partial_rotary_factor is 0.5 without", of("gpt_neox", partial_rotary_factor=0.5))
+    yarn = {"rope_type": "yarn", "original_max_position_embeddings": 1024}
+    desk.refuses("rope_parameters: factor is missing", of("qwen2", rope_parameters=yarn))
+    desk.says("yarn of a null factor", of("qwen2", rope_parameters=yarn | {"factor": None}),
+              "qwen2", rope__scaling__factor=4.0)  # fmt: skip
+    factors = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    desk.says("Phi-3's length is its class's",
+              of("phi3", rope_scaling=factors, max_position_embeddings=8192), "phi3",
+              rope__scaling__original_context_length=4096)  # fmt: skip
+    local = {"layer_types": ["sliding_attention"] * 4, "sliding_window": 8}
+    for name in ("qwen2", "qwen3", "qwen2_moe", "smollm3"):
+        desk.refuses("but use_sliding_window is false", of(name, **local, use_sliding_window=False))
+    on = {"use_sliding_window": True}
+    for name in ("qwen2", "gemma2", "gemma3_text", "olmo3", "cohere2", "exaone4"):
+        more = on if name == "qwen2" else {}
+        none = local | more | {"sliding_window": None}
+        desk.refuses("but sliding_window is null", of(name, **none))
+    desk.says("SmolLM3's window is null where it is absent", of("smollm3", **on), "smollm3",
+              attention__sliding_window=None)  # fmt: skip
+    windows = on | {"sliding_window": 8, "max_window_layers": 3}
+    desk.says("Qwen's mixture has other windows", of("qwen2_moe", **windows), "qwen2moe",
+              attention__sliding_window_pattern=[True, False, True, False])  # fmt: skip
+    desk.refuses("'layer_norm_eps' is 0.1, which is unknown", of("opt", layer_norm_eps=0.1))
+    for key, value in (("rope_local_base_freq", 50.0), ("sliding_window_pattern", 2)):
+        desk.refuses(f"'{key}' is {value}, which is unknown", of("olmo3", **{key: value}))
+    desk.refuses("hidden_activation is 'relu', but", of("gemma", hidden_activation="relu"))
+    desk.refuses("hidden_act is 'relu', but", of("gemma2", hidden_act="relu"))
+    desk.refuses("hidden_activation is null", of("gemma2", hidden_activation=None))
+    desk.says("Gemma's older key may be null",
+              of("gemma", hidden_act="gelu", hidden_activation=None), "gemma")  # fmt: skip
+
+
+def rotating(desk: Desk, config: dict[str, Any]) -> int:
+    """Dimensions of a head that rotate."""
+    desk.path.write_text(json.dumps(config))
+    position = convert_hf.read_decoder(Config(desk.path)).position
+    assert isinstance(position, Rope)
+    return position.dim
 
 
 # ---- weights -------------------------------------------------------------------------------
@@ -463,6 +542,7 @@ def main() -> None:
     check_published(desk)
     check_layers(desk)
     check_refusals(desk)
+    check_passed_over(desk)
     check_types(checks, work, sys.argv[2] if len(sys.argv) > 2 else None)
     check_memory(checks, work)
     checks.report()

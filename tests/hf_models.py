@@ -302,6 +302,12 @@ VARIANTS: dict[str, Variant] = {
               **SOME_EXPERTS),
         "qwen2moe",
     ),
+    "qwen2_moe windows": Variant(
+        "Qwen2Moe",
+        llama(moe_intermediate_size=32, shared_expert_intermediate_size=40, num_hidden_layers=4,
+              use_sliding_window=True, sliding_window=6, max_window_layers=3, **SOME_EXPERTS),
+        "qwen2moe", generic="a window in layers 0::2 alone",
+    ),
     "qwen3_moe": Variant(
         "Qwen3Moe",
         llama(head_dim=8, moe_intermediate_size=40, norm_topk_prob=True, mlp_only_layers=[0],
