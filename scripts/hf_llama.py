@@ -257,6 +257,9 @@ def phi3(c: Config) -> Decoder:
     # The class's own value, before what rope_scaling says.
     c.values.setdefault("original_max_position_embeddings", 4096)
     fields = llama_fields(c, smallest=1e-5, share=1.0) | window_of(c)
+    scaling = fields["position"].scaling
+    if scaling and scaling.kind != "longrope":
+        raise Failure(f"{c.path}: rope_type {scaling.kind}; of Phi-3's class longrope is expected")
     return Decoder(architecture="phi3", names=names.PHI3, **fields, fused_gate=True)
 
 

@@ -38,20 +38,20 @@ def read_local(c: Config, n_layer: int, every: int) -> Fields:
 
 
 def rotates_where_local(fields: Fields) -> None:
-    """Beside local layers the others have no positions."""
-    if local := fields.get("local"):
-        layers = [i for i, is_local in enumerate(local) if is_local]
-        fields["position"] = fields["position"].only(layers)
+    """Layers that aren't local have no positions."""
+    layers = [i for i, is_local in enumerate(fields.get("local", ())) if is_local]
+    fields["position"] = fields["position"].only(layers)
 
 
 def gemma3(c: Config) -> Decoder:
     fields = gemma_fields(c, read_layered_rope, default=1e6, local=1e4)
+    if or_none(c, "attn_logit_softcapping", 0.0):
+        raise Failure(f"{c.path}: attn_logit_softcapping isn't null; the class passes it over")
     return Decoder(
         architecture="gemma3",
         names=names.GEMMA3,
         **fields | read_local(c, fields["n_layer"], 6),
         attention_scale=1 / math.sqrt(c.positive("query_pre_attn_scalar", 256)),
-        score_cap=or_none(c, "attn_logit_softcapping", 0.0),
         logit_cap=or_none(c, "final_logit_softcapping", 0.0),
     )
 
@@ -130,7 +130,8 @@ def cohere2(c: Config) -> Decoder:
 def exaone4(c: Config) -> Decoder:
     fields = llama_fields(c, smallest=1e-5)
     fields |= read_local(c, fields["n_layer"], 4)
-    rotates_where_local(fields)
+    if or_none(c, "sliding_window", 4096):  # even if no layer has it
+        rotates_where_local(fields)
     return Decoder(architecture="exaone4", names=names.OLMO2, **fields, norm_position="output")
 
 

@@ -378,6 +378,10 @@ def check_passed_over(desk: Desk) -> None:
     desk.refuses("'layer_norm_eps' is 0.1, which is unknown", of("opt", layer_norm_eps=0.1))
     for key, value in (("rope_local_base_freq", 50.0), ("sliding_window_pattern", 2)):
         desk.refuses(f"'{key}' is {value}, which is unknown", of("olmo3", **{key: value}))
+    linear = {"rope_type": "linear", "factor": 2.0}
+    desk.refuses("rope_type linear; of Phi-3's class", of("phi3", rope_parameters=linear))
+    capped = of("gemma3_text", attn_logit_softcapping=5.0)
+    desk.refuses("attn_logit_softcapping isn't null", capped)
     desk.refuses("hidden_activation is 'relu', but", of("gemma", hidden_activation="relu"))
     desk.refuses("hidden_act is 'relu', but", of("gemma2", hidden_act="relu"))
     desk.refuses("hidden_activation is null", of("gemma2", hidden_activation=None))

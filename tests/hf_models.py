@@ -405,6 +405,13 @@ VARIANTS: dict[str, Variant] = {
     "exaone4 all global": Variant(
         "Exaone4", llama(sliding_window=None, layer_types=["full_attention"] * 2), "exaone4"
     ),
+    "exaone4 without positions": Variant(
+        "Exaone4", llama(sliding_window=5, layer_types=["full_attention"] * 2), "locus"
+    ),
+    "cohere2 without positions": Variant(
+        "Cohere2", COMMON | rope() | {"sliding_window": 5, "layer_types": ["full_attention"] * 2},
+        "locus",
+    ),
     "glm": Variant(
         "Glm", llama(head_dim=8, attention_bias=True, **rope(partial_rotary_factor=0.5)), "chatglm"
     ),
