@@ -342,8 +342,9 @@ START_TEST(a_cell_is_described_once_and_takes_one_session)
     struct locus_position_scheme counted = own_scheme;
     counted.init = count_init;
     struct fixture fixture;
-    prepare(&fixture, "llama-half.gguf", (const int[]){64, 0},
-            (const char *const[]){"own:slope=1", "own:slope=2", "own:slope=2", "own:slope=3"});
+    prepare(
+        &fixture, "llama-half.gguf", (const int[]){64, 0},
+        (const char *const[]){"own:slope=1", "own:slope=2", "own:slope=2", "own:slope=3", NULL});
     fixture.sweep.params.scheme = &counted;
     fixture.texts.n_items = 1;
     n_inits = 0;
