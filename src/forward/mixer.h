@@ -42,8 +42,8 @@ struct locus_mixer {
                                 int *n, locus_error *error);
     /* Forgets all but n slots, to which resume has said yes. */
     void (*rewind)(void *state, int n);
-    /* The most by which resume may answer less than n_keep: a recurrent mixer has copies of its
-     * state now and then, and runs the tokens after one again. Attention goes back anywhere: 0. */
+    /* The most by which resume may answer less than n_keep: a mixer with a running state has copies
+     * of it now and then, and runs the tokens after one again. Attention goes back anywhere: 0. */
     int replay;
 };
 
