@@ -262,7 +262,8 @@ static float sum_of(const struct matrix *matrix, int row, const float *x)
         for (int s = 0; s < form.n_scales; s++) {
             int dot = 0;
             for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
-                if (form.n_scales == 1 || i / 16 == s) dot += q[i] * levels.q[i];
+                if (form.n_scales == 1 || i / 16 == s)
+                    dot += q[i] * (form.table ? form.table[levels.q[i]] : levels.q[i]);
             acc = fmaf((float)dot, levels.scale[s] * in_scale, acc);
         }
         for (int s = 0; form.mins && s < form.n_scales; s++) {

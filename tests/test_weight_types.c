@@ -34,6 +34,20 @@ START_TEST(a_type_that_is_read_has_a_row)
 }
 END_TEST
 
+/* A model in memory is about as large as its file. Q3_K and Q2_K are widened to nibbles, and
+ * MXFP4's scales to floats. */
+START_TEST(panels_are_hardly_larger_than_stored_rows)
+{
+    const struct locus_tensor_type_info *info = locus_tensor_type_at((size_t)_i);
+    const int cols = 4096;
+    const size_t stored = LOCUS_PANEL * locus_tensor_row_bytes(info->type, (size_t)cols);
+    const size_t packed = locus_panel_bytes(locus_traits_of(info->type), cols);
+    const bool widened = info->type == LOCUS_Q3_K || info->type == LOCUS_Q2_K;
+    if (!widened) ck_assert_uint_le(packed, stored * (info->type == LOCUS_MXFP4 ? 118 : 103) / 100);
+    ck_assert_uint_le(packed, 2 * stored);
+}
+END_TEST
+
 START_TEST(types_that_are_written_are_those_with_an_encoder)
 {
     static const char *const names[] = {"F32", "F16", "BF16", "Q8_0", "Q4_0"};
@@ -216,6 +230,7 @@ int main(void)
     tcase_add_test(tests, a_type_that_is_read_has_a_row);
     tcase_add_test(tests, types_that_are_written_are_those_with_an_encoder);
     tcase_add_test(tests, blocks_are_what_gguf_reads);
+    tcase_add_loop_test(tests, panels_are_hardly_larger_than_stored_rows, 0, n_types);
     tcase_add_loop_test(tests, a_model_in_each_type_is_near_its_floats, 0, n_types);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

@@ -62,21 +62,37 @@ INLINE void accumulate_columns(struct locus_traits form, vec *acc, const struct 
 
 /* ---- blocks ------------------------------------------------------------------------------- */
 
-/* Vector v of a block's scale number s. */
-INLINE vec block_scales(struct locus_traits form, const char *block, int s, int v)
+/* Vector v of scales (or, from where the block's mins are, of mins); `steps` is what they count in.
+ */
+INLINE vec scales_load(struct locus_traits form, const char *scales, const char *steps, int v)
 {
-    const char *scales = block + (s * LOCUS_PANEL + v * VEC_LANES) * form.scale_bytes;
-    if (form.scale_bytes == 2) return vec_of_f16((const uint16_t *)(const void *)scales);
-    return vec_load((const float *)(const void *)scales);
+    const char *at = scales + v * VEC_LANES * form.scale_bytes;
+    if (form.scale_bytes == 4) return vec_load((const float *)(const void *)at);
+    if (form.scale_bytes == 2) return vec_of_f16((const uint16_t *)(const void *)at);
+    return vec_mul(vec_of_f16((const uint16_t *)(const void *)steps + v * VEC_LANES),
+                   vec_of_bytes((const int8_t *)at));
+}
+
+/* Vector v of a block's scale number s. */
+INLINE vec block_scales(struct locus_traits form, const char *head, const char *block, int s, int v)
+{
+    return scales_load(form, block + s * LOCUS_PANEL * form.scale_bytes, head, v);
+}
+
+/* Vector v of its min number s. */
+INLINE vec block_mins(struct locus_traits form, const char *head, const char *block, int s, int v)
+{
+    const char *steps = head + LOCUS_PANEL * sizeof(uint16_t);
+    return scales_load(form, block + locus_block_mins(form) + s * LOCUS_PANEL * form.scale_bytes,
+                       steps, v);
 }
 
 /* One block, whose activations lie `stride` blocks apart from row to row. */
-INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *block,
-                             const struct locus_activation_block *in, size_t stride, int n_rows,
-                             int first, int n_vecs)
+INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *head,
+                             const char *block, const struct locus_activation_block *in,
+                             size_t stride, int n_rows, int first, int n_vecs)
 {
     const char *levels = block + locus_block_levels(form);
-    const float *mins = (const float *)(const void *)(block + locus_block_mins(form));
     const int n_groups = LOCUS_QUANT_BLOCK / 4 / form.n_scales;
     for (int s = 0; s < form.n_scales; s++) {
         ivec dots[MAX_ACC];
@@ -92,7 +108,7 @@ INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *blo
                         dots_add(form, dots[t * n_vecs + v], w, in[(size_t)t * stride].q + 4 * g);
             }
         for (int v = 0; v < n_vecs; v++) {
-            vec scales = block_scales(form, block, s, first + v);
+            vec scales = block_scales(form, head, block, s, first + v);
             for (int t = 0; t < n_rows; t++)
                 acc[t * n_vecs + v] = vec_fma(
                     vec_of_ints(dots[t * n_vecs + v]),
@@ -101,7 +117,7 @@ INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *blo
     }
     for (int s = 0; form.mins && s < form.n_scales; s++)
         for (int v = 0; v < n_vecs; v++) {
-            vec min = vec_load(mins + s * LOCUS_PANEL + (first + v) * VEC_LANES);
+            vec min = block_mins(form, head, block, s, first + v);
             for (int t = 0; t < n_rows; t++) {
                 const struct locus_activation_block *x = &in[(size_t)t * stride];
                 const int32_t minus_128 = locus_minus_128_part(x, form.n_scales, s);
@@ -116,12 +132,12 @@ INLINE void accumulate_blocks(struct locus_traits form, vec *acc, const struct l
                               const char *panel, int row, int n_rows, int first, int n_vecs)
 {
     const size_t n_blocks = (size_t)op->weight->cols / LOCUS_QUANT_BLOCK;
-    const size_t block_bytes = locus_block_bytes(form);
     const struct locus_activation_block *in = op->in.blocks + (size_t)row * n_blocks;
     for (size_t b = 0; b < n_blocks; b++) {
-        if (n_rows == 1) ask_for(panel + b * block_bytes, block_bytes);
-        accumulate_block(form, acc, panel + b * block_bytes, in + b, n_blocks, n_rows, first,
-                         n_vecs);
+        const char *block = panel + locus_block_at(form, b);
+        if (n_rows == 1) ask_for(block, locus_block_bytes(form));
+        accumulate_block(form, acc, panel + locus_head_at(form, b), block, in + b, n_blocks, n_rows,
+                         first, n_vecs);
     }
 }
 
@@ -132,72 +148,6 @@ INLINE void accumulate(struct locus_traits form, vec *acc, const struct locus_ma
         accumulate_blocks(form, acc, op, panel, row, n_rows, first, n_vecs);
     else
         accumulate_columns(form, acc, op, panel, row, n_rows, first, n_vecs);
-}
-
-/* ---- products ----------------------------------------------------------------------------- */
-
-/* A function a form: in a single one of so many loops GCC would spill registers (its
- * ira-max-loops-num). */
-static void matmul_f32(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_panels(locus_forms[LOCUS_FORM_F32], op, share);
-}
-
-static void matmul_f16(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_panels(locus_forms[LOCUS_FORM_F16], op, share);
-}
-
-static void matmul_bf16(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_panels(locus_forms[LOCUS_FORM_BF16], op, share);
-}
-
-static void matmul_q8(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_panels(locus_forms[LOCUS_FORM_Q8], op, share);
-}
-
-static void matmul_q4(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_panels(locus_forms[LOCUS_FORM_Q4], op, share);
-}
-
-static void matmul_q8_min(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_panels(locus_forms[LOCUS_FORM_Q8_MIN], op, share);
-}
-
-static void matmul_q4_min(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_panels(locus_forms[LOCUS_FORM_Q4_MIN], op, share);
-}
-
-static void matmul_q8_two(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_panels(locus_forms[LOCUS_FORM_Q8_TWO], op, share);
-}
-
-static void matmul_q8_two_min(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_panels(locus_forms[LOCUS_FORM_Q8_TWO_MIN], op, share);
-}
-
-INLINE void set_float_products(struct locus_kernels *kernels)
-{
-    kernels->matmul[LOCUS_FORM_F32] = matmul_f32;
-    kernels->matmul[LOCUS_FORM_F16] = matmul_f16;
-    kernels->matmul[LOCUS_FORM_BF16] = matmul_bf16;
-}
-
-INLINE void set_block_products(struct locus_kernels *kernels)
-{
-    kernels->matmul[LOCUS_FORM_Q8] = matmul_q8;
-    kernels->matmul[LOCUS_FORM_Q4] = matmul_q4;
-    kernels->matmul[LOCUS_FORM_Q8_MIN] = matmul_q8_min;
-    kernels->matmul[LOCUS_FORM_Q4_MIN] = matmul_q4_min;
-    kernels->matmul[LOCUS_FORM_Q8_TWO] = matmul_q8_two;
-    kernels->matmul[LOCUS_FORM_Q8_TWO_MIN] = matmul_q8_two_min;
 }
 
 #endif

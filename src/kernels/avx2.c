@@ -3,6 +3,14 @@
 #include "kernels/simd_avx2.h"
 
 #include "kernels/attention.h"
+#include "kernels/products.h"
+
+/* Blocks are unpacked as they are met. */
+INLINE void matmul_blocks(struct locus_traits form, const struct locus_matmul *op,
+                          struct locus_share share)
+{
+    matmul_panels(form, op, share);
+}
 
 void locus_kernels_avx2(struct locus_kernels *kernels)
 {

@@ -10,8 +10,7 @@ INLINE ivec levels_load(struct locus_traits form, const char *levels, int group,
 /* What a block's dots start from: what takes the form's offset back. */
 INLINE ivec dots_start(struct locus_traits form, const struct locus_activation_block *in, int s)
 {
-    (void)s; /* forms of two scales have no offset */
-    return _mm512_set1_epi32(form.offset ? in->minus_8_sum : 0);
+    return _mm512_set1_epi32(locus_minus_offset_part(in, form.offset, form.n_scales, s));
 }
 
 /* vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits, saturating. It doesn't
@@ -29,6 +28,14 @@ INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *
 
 #include "kernels/activations_avx512.h"
 #include "kernels/attention.h"
+#include "kernels/products.h"
+
+/* Blocks are unpacked as they are met. */
+INLINE void matmul_blocks(struct locus_traits form, const struct locus_matmul *op,
+                          struct locus_share share)
+{
+    matmul_panels(form, op, share);
+}
 
 void locus_kernels_avx512(struct locus_kernels *kernels)
 {

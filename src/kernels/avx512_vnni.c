@@ -19,9 +19,7 @@ INLINE ivec levels_load(struct locus_traits form, const char *levels, int group,
 INLINE ivec dots_start(struct locus_traits form, const struct locus_activation_block *in, int s)
 {
     const int offset = form.negative ? 128 : form.offset;
-    if (offset == 0) return _mm512_setzero_si512();
-    if (offset == 8) return _mm512_set1_epi32(in->minus_8_sum);
-    return _mm512_set1_epi32(locus_minus_128_part(in, form.n_scales, s));
+    return _mm512_set1_epi32(locus_minus_offset_part(in, offset, form.n_scales, s));
 }
 
 INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *q)
@@ -30,7 +28,7 @@ INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *
     return _mm512_dpbusd_epi32(dots, w, four_activations(q));
 }
 
-#include "kernels/accumulate.h"
+#include "kernels/products.h"
 
 /* ---- unpacked panels ---------------------------------------------------------------------- */
 
@@ -50,6 +48,8 @@ INLINE struct locus_traits unpacked(struct locus_traits form)
     form.negative = false;
     form.bits = 8;
     form.scale_bytes = sizeof(float);
+    form.super = 0;
+    form.table = NULL;
     return form;
 }
 
@@ -68,21 +68,22 @@ struct strip {
     float (*carried)[LOCUS_PANEL]; /* [CARRIED_ROWS]: accumulators amid a panel of several strips */
 };
 
+/* n blocks of a panel, from the one that `packed` is the head of, if there are heads, on. */
 INLINE void unpack(struct locus_traits form, char *out, const char *packed, int n)
 {
     const struct locus_traits to = unpacked(form);
     for (int b = 0; b < n; b++) {
-        const char *block = packed + (size_t)b * locus_block_bytes(form);
-        float *floats = (float *)(void *)(out + (size_t)b * locus_block_bytes(to));
-        char *levels = out + (size_t)b * locus_block_bytes(to) + locus_block_levels(to);
-        const float *mins = (const float *)(const void *)(block + locus_block_mins(form));
+        const char *head = packed + locus_head_at(form, (size_t)b);
+        const char *block = packed + locus_block_at(form, (size_t)b);
+        float *floats = (float *)(void *)(out + locus_block_at(to, (size_t)b));
+        char *levels = out + locus_block_at(to, (size_t)b) + locus_block_levels(to);
         for (int v = 0; v < PANEL_VECS; v++) {
             for (int s = 0; s < form.n_scales; s++)
                 vec_store(floats + s * LOCUS_PANEL + v * VEC_LANES,
-                          block_scales(form, block, s, v));
+                          block_scales(form, head, block, s, v));
             for (int s = 0; form.mins && s < form.n_scales; s++)
                 vec_store(floats + (form.n_scales + s) * LOCUS_PANEL + v * VEC_LANES,
-                          vec_load(mins + s * LOCUS_PANEL + v * VEC_LANES));
+                          block_mins(form, head, block, s, v));
             for (int g = 0; g < LOCUS_QUANT_BLOCK / 4; g++)
                 _mm512_storeu_si512(
                     levels + (g * LOCUS_PANEL + v * VEC_LANES) * 4,
@@ -105,7 +106,7 @@ INLINE void strip_tile(struct locus_traits form, const struct strip *strip, int 
     for (int c = 0; c < n_rows * QUANT_VECS; c++)
         acc[c] = begins ? vec_set(0) : vec_load(carried + c * VEC_LANES);
     for (int b = 0; b < strip->n_blocks; b++)
-        accumulate_block(from, acc, strip->blocks + (size_t)b * locus_block_bytes(from), in + b,
+        accumulate_block(from, acc, NULL, strip->blocks + locus_block_at(from, (size_t)b), in + b,
                          stride, n_rows, 0, QUANT_VECS);
     if (!ends)
         for (int c = 0; c < n_rows * QUANT_VECS; c++)
@@ -148,7 +149,7 @@ INLINE void matmul_unpacked(struct locus_traits form, const struct locus_matmul 
 {
     _Alignas(64) char blocks[STRIP_BLOCKS * BLOCK_BYTES];
     float carried[CARRIED_ROWS][LOCUS_PANEL];
-    const size_t block_bytes = locus_block_bytes(form);
+    const size_t panel_bytes = locus_panel_bytes(form, op->weight->cols);
     const int n_blocks = op->weight->cols / LOCUS_QUANT_BLOCK;
     const int rows = pass_rows(share.row_end - share.row, n_blocks);
     struct strip strip = {.op = op, .blocks = blocks, .carried = carried};
@@ -157,66 +158,31 @@ INLINE void matmul_unpacked(struct locus_traits form, const struct locus_matmul 
         for (strip.panel = share.first; strip.panel < share.end; strip.panel++)
             for (int first = 0; first < n_blocks; first += STRIP_BLOCKS) {
                 const int left = n_blocks - first;
-                const char *packed =
-                    (const char *)op->weight->panels +
-                    ((size_t)strip.panel * (size_t)n_blocks + (size_t)first) * block_bytes;
+                const char *packed = (const char *)op->weight->panels +
+                                     (size_t)strip.panel * panel_bytes +
+                                     locus_head_at(form, (size_t)first);
                 strip.first_block = first;
                 strip.n_blocks = left < STRIP_BLOCKS ? left : STRIP_BLOCKS;
-                strip.next = packed + (size_t)strip.n_blocks * block_bytes;
-                strip.next_bytes =
-                    (size_t)(n_blocks < STRIP_BLOCKS ? n_blocks : STRIP_BLOCKS) * block_bytes;
+                strip.next = packed + locus_head_at(form, (size_t)strip.n_blocks);
+                strip.next_bytes = locus_head_at(
+                    form, (size_t)(n_blocks < STRIP_BLOCKS ? n_blocks : STRIP_BLOCKS));
                 unpack(form, blocks, packed, strip.n_blocks);
                 strip_rows(form, &strip);
             }
     }
 }
 
-INLINE void matmul_blocks(enum locus_form form, const struct locus_matmul *op,
+INLINE void matmul_blocks(struct locus_traits form, const struct locus_matmul *op,
                           struct locus_share share)
 {
     if (share.row_end - share.row < UNPACK_ROWS)
-        matmul_panels(locus_forms[form], op, share);
+        matmul_panels(form, op, share);
     else
-        matmul_unpacked(locus_forms[form], op, share);
-}
-
-static void blocks_q8(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_blocks(LOCUS_FORM_Q8, op, share);
-}
-
-static void blocks_q4(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_blocks(LOCUS_FORM_Q4, op, share);
-}
-
-static void blocks_q8_min(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_blocks(LOCUS_FORM_Q8_MIN, op, share);
-}
-
-static void blocks_q4_min(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_blocks(LOCUS_FORM_Q4_MIN, op, share);
-}
-
-static void blocks_q8_two(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_blocks(LOCUS_FORM_Q8_TWO, op, share);
-}
-
-static void blocks_q8_two_min(const struct locus_matmul *op, struct locus_share share)
-{
-    matmul_blocks(LOCUS_FORM_Q8_TWO_MIN, op, share);
+        matmul_unpacked(form, op, share);
 }
 
 void locus_kernels_avx512_vnni(struct locus_kernels *kernels)
 {
-    kernels->matmul[LOCUS_FORM_Q8] = blocks_q8;
-    kernels->matmul[LOCUS_FORM_Q4] = blocks_q4;
-    kernels->matmul[LOCUS_FORM_Q8_MIN] = blocks_q8_min;
-    kernels->matmul[LOCUS_FORM_Q4_MIN] = blocks_q4_min;
-    kernels->matmul[LOCUS_FORM_Q8_TWO] = blocks_q8_two;
-    kernels->matmul[LOCUS_FORM_Q8_TWO_MIN] = blocks_q8_two_min;
+    set_block_products(kernels);
 }
 #endif

@@ -73,8 +73,9 @@ void locus_weight_row(const struct locus_weight *weight, int row, float *out);
 
 /* 32 activations quantised by locus_quantize_block.
  *
- * Weights are stored, or loaded, with 8 or 128 added to them, so that they are not negative. The
- * product with q is then too large by 8 (or 128) times the sum of q. These sums take it back. */
+ * Weights are stored, or loaded, with an offset of up to 128 added to them, so that they are not
+ * negative. The product with q is then too large by the offset times the sum of q. These sums take
+ * it back. */
 struct locus_activation_block {
     float scale;
     int32_t minus_8_sum, minus_128_sum; /* -8 and -128 times the sum of q */
@@ -88,6 +89,15 @@ static inline int32_t locus_minus_128_part(const struct locus_activation_block *
 {
     if (n_parts == 1) return block->minus_128_sum;
     return s == 0 ? block->minus_128_first : block->minus_128_sum - block->minus_128_first;
+}
+
+/* The same, times -offset (a power of 2 up to 128, or 0). */
+static inline int32_t locus_minus_offset_part(const struct locus_activation_block *block,
+                                              int offset, int n_parts, int s)
+{
+    if (offset == 0) return 0;
+    if (offset == 8 && n_parts == 1) return block->minus_8_sum;
+    return locus_minus_128_part(block, n_parts, s) / (128 / offset); /* exact */
 }
 
 /* Rows of activations. Quantised weights multiply `blocks`; BF16 ones `bf16` in a set that has

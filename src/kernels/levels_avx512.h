@@ -4,14 +4,29 @@
 
 #include "kernels/simd_avx512.h"
 
-/* Bytes of four columns of 16 rows from `lane` on, as they are stored. */
+/* Words of the levels of 16 rows from `lane` on. */
+INLINE ivec level_words(const char *levels, int word, int lane)
+{
+    return _mm512_loadu_si512(levels + (word * LOCUS_PANEL + lane) * 4);
+}
+
+/* Bytes of four columns of 16 rows from `lane` on: levels with the form's offset. */
 INLINE ivec level_bytes(struct locus_traits form, const char *levels, int group, int lane)
 {
-    const int at = form.bits == 4 ? group % 4 : group;
-    ivec bytes = _mm512_loadu_si512(levels + (at * LOCUS_PANEL + lane) * 4);
-    if (form.bits == 8) return bytes;
+    if (form.bits == 8) return level_words(levels, group, lane);
+    ivec bytes = level_words(levels, group % 4, lane);
     if (group >= 4) bytes = _mm512_srli_epi16(bytes, 4);
-    return _mm512_and_si512(bytes, _mm512_set1_epi8(15));
+    bytes = _mm512_and_si512(bytes, _mm512_set1_epi8(15));
+    if (form.table)
+        bytes = _mm512_shuffle_epi8(
+            _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)form.table)),
+            bytes);
+    if (form.bits == 4) return bytes;
+    const struct locus_high_bits high = locus_high_bits(form, group);
+    ivec word = level_words(levels, high.word, lane);
+    word = high.at > 4 ? _mm512_srli_epi16(word, (uint8_t)(high.at - 4))
+                       : _mm512_slli_epi16(word, (uint8_t)(4 - high.at));
+    return _mm512_or_si512(bytes, _mm512_and_si512(word, _mm512_set1_epi8((char)high.mask)));
 }
 
 /* Four activations in every lane. */

@@ -13,6 +13,14 @@ INLINE ivec dots_add(struct locus_traits form, ivec dots, ivec w, const int8_t *
 }
 
 #include "kernels/attention.h"
+#include "kernels/products.h"
+
+/* Blocks are unpacked as they are met. */
+INLINE void matmul_blocks(struct locus_traits form, const struct locus_matmul *op,
+                          struct locus_share share)
+{
+    matmul_panels(form, op, share);
+}
 
 void locus_kernels_neon(struct locus_kernels *kernels)
 {

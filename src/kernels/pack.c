@@ -84,37 +84,67 @@ static void pack_floats(const struct locus_weight_type *type, void *panel,
 
 /* ---- blocks ------------------------------------------------------------------------------- */
 
-static void pack_scales(struct locus_traits form, char *block,
+/* One lane's scale number s, or min, and what it counts in. */
+static void put_scale(struct locus_traits form, char *scales, char *steps, int s, int lane,
+                      float scale, uint16_t half, int8_t n)
+{
+    const int at = s * LOCUS_PANEL + lane;
+    if (form.scale_bytes == 4) ((float *)(void *)scales)[at] = scale;
+    if (form.scale_bytes == 2) ((uint16_t *)(void *)scales)[at] = half;
+    if (form.scale_bytes == 1) {
+        ((int8_t *)scales)[at] = n;
+        ((uint16_t *)(void *)steps)[lane] = half;
+    }
+}
+
+static void pack_scales(struct locus_traits form, char *head, char *block,
                         const struct locus_levels levels[LOCUS_PANEL], int n_rows)
 {
-    uint16_t *halves = (uint16_t *)(void *)block;
-    float *floats = (float *)(void *)block;
-    float *mins = (float *)(void *)(block + locus_block_mins(form));
-    for (int r = 0; r < n_rows; r++) {
-        if (form.scale_bytes == 2) halves[r] = levels[r].half;
-        for (int s = 0; form.scale_bytes == 4 && s < form.n_scales; s++)
-            floats[s * LOCUS_PANEL + r] = levels[r].scale[s];
-        for (int s = 0; form.mins && s < form.n_scales; s++)
-            mins[s * LOCUS_PANEL + r] = levels[r].min[s];
+    for (int s = 0; s < form.n_scales; s++)
+        for (int r = 0; r < n_rows; r++) {
+            const struct locus_levels *in = &levels[r];
+            put_scale(form, block, head, s, r, in->scale[s], in->half, in->steps[s]);
+            if (form.mins)
+                put_scale(form, block + locus_block_mins(form),
+                          head + LOCUS_PANEL * sizeof(uint16_t), s, r, in->min[s], in->min_half,
+                          in->min_steps[s]);
+        }
+}
+
+/* One row's 32 levels, less than 8 bits each, as the words that the form has of them. */
+static void pack_bits(struct locus_traits form, uint8_t out[LOCUS_QUANT_BLOCK],
+                      const int8_t q[LOCUS_QUANT_BLOCK])
+{
+    enum { HALF = LOCUS_QUANT_BLOCK / 2 };
+    uint8_t stored[LOCUS_QUANT_BLOCK];
+    for (int c = 0; c < LOCUS_QUANT_BLOCK; c++)
+        stored[c] = (uint8_t)(q[c] + form.offset);
+    for (int i = 0; i < HALF; i++)
+        out[i] = (uint8_t)((stored[i] & 15) | stored[i + HALF] << 4);
+    memset(out + HALF, 0, HALF);
+    for (int c = 0; c < LOCUS_QUANT_BLOCK && form.bits > 4; c++) {
+        const struct locus_high_bits high = locus_high_bits(form, c / 4);
+        out[4 * high.word + c % 4] |= (uint8_t)(stored[c] >> 4 << high.at);
     }
 }
 
 /* What was read of 32 columns of n_rows rows; `levels` past them are zeros. */
-static void pack_block(struct locus_traits form, char *block,
+static void pack_block(struct locus_traits form, char *head, char *block,
                        const struct locus_levels levels[LOCUS_PANEL], int n_rows)
 {
-    enum { HALF = LOCUS_QUANT_BLOCK / 2 };
-    uint8_t nibbles[LOCUS_PANEL][HALF];
+    uint8_t words[LOCUS_PANEL][LOCUS_QUANT_BLOCK];
     const unsigned char *at[LOCUS_PANEL];
-    pack_scales(form, block, levels, n_rows);
+    pack_scales(form, head, block, levels, n_rows);
     for (int r = 0; r < LOCUS_PANEL; r++) {
-        const int8_t *q = levels[r].q;
-        at[r] = form.bits == 4 ? nibbles[r] : (const unsigned char *)q;
-        for (int i = 0; i < HALF && form.bits == 4; i++)
-            nibbles[r][i] = (uint8_t)((q[i] + form.offset) | (q[i + HALF] + form.offset) << 4);
+        at[r] = form.bits == 8 ? (const unsigned char *)levels[r].q : words[r];
+        if (form.bits < 8) pack_bits(form, words[r], levels[r].q);
     }
-    locus_transpose_dwords((uint32_t *)(void *)(block + locus_block_levels(form)), at, LOCUS_PANEL,
-                           (size_t)form.bits);
+    uint32_t *out = (uint32_t *)(void *)(block + locus_block_levels(form));
+    const size_t n = (size_t)form.bits, by_squares = n / 4 * 4;
+    locus_transpose_dwords(out, at, LOCUS_PANEL, by_squares);
+    for (size_t w = by_squares; w < n; w++)
+        for (size_t r = 0; r < LOCUS_PANEL; r++)
+            memcpy(&out[w * LOCUS_PANEL + r], at[r] + 4 * w, sizeof *out);
 }
 
 /* Whole panels of a type whose blocks are a half and levels as they are packed. */
@@ -145,10 +175,11 @@ static void pack_blocks(const struct locus_weight *weight, char *panel,
         return;
     }
     struct locus_levels levels[LOCUS_PANEL] = {0};
-    for (size_t b = 0; b < n_blocks; b++, panel += locus_block_bytes(form)) {
+    for (size_t b = 0; b < n_blocks; b++) {
         for (int r = 0; r < n_rows; r++)
             type->read(&levels[r], rows[r], b);
-        pack_block(form, panel, levels, n_rows);
+        pack_block(form, panel + locus_head_at(form, b), panel + locus_block_at(form, b), levels,
+                   n_rows);
     }
 }
 
@@ -234,25 +265,31 @@ size_t locus_weight_bytes(const struct locus_weight *weight)
     return (size_t)locus_weight_n_panels(weight) * panel_bytes_of(weight);
 }
 
-/* One row's 32 columns of a block, as they were read. */
-static void unpack_levels(struct locus_levels *levels, struct locus_traits form, const char *block,
+/* One lane's scale (min) of column half s. */
+static float unpack_scale(struct locus_traits form, const char *scales, const char *steps, int s,
                           int lane)
 {
-    const float *floats = (const float *)(const void *)block;
-    const uint16_t *halves = (const uint16_t *)(const void *)block;
-    const float *mins = (const float *)(const void *)(block + locus_block_mins(form));
+    const int at = (form.n_scales == 2 ? s * LOCUS_PANEL : 0) + lane;
+    if (form.scale_bytes == 4) return ((const float *)(const void *)scales)[at];
+    if (form.scale_bytes == 2)
+        return locus_f16_to_float(((const uint16_t *)(const void *)scales)[at]);
+    return locus_f16_to_float(((const uint16_t *)(const void *)steps)[lane]) *
+           (float)((const int8_t *)scales)[at];
+}
+
+/* One row's 32 columns of a block, as they were read. */
+static void unpack_levels(struct locus_levels *levels, struct locus_traits form, const char *head,
+                          const char *block, int lane)
+{
     const uint8_t *stored = (const uint8_t *)(block + locus_block_levels(form));
     for (int s = 0; s < 2; s++) {
-        const int at = (form.n_scales == 2 ? s * LOCUS_PANEL : 0) + lane;
-        levels->scale[s] = form.scale_bytes == 2 ? locus_f16_to_float(halves[at]) : floats[at];
-        if (form.mins) levels->min[s] = mins[at];
+        levels->scale[s] = unpack_scale(form, block, head, s, lane);
+        if (form.mins)
+            levels->min[s] = unpack_scale(form, block + locus_block_mins(form),
+                                          head + LOCUS_PANEL * sizeof(uint16_t), s, lane);
     }
-    for (int c = 0; c < LOCUS_QUANT_BLOCK; c++) {
-        const int i = form.bits == 4 ? c % (LOCUS_QUANT_BLOCK / 2) : c;
-        int level = stored[(i / 4 * LOCUS_PANEL + lane) * 4 + i % 4];
-        if (form.bits == 4) level = c < LOCUS_QUANT_BLOCK / 2 ? level & 15 : level >> 4;
-        levels->q[c] = (int8_t)(level - form.offset);
-    }
+    for (int c = 0; c < LOCUS_QUANT_BLOCK; c++)
+        levels->q[c] = (int8_t)(locus_stored_level(form, stored, lane, c) - form.offset);
 }
 
 /* Column c of a lane of floats. */
@@ -278,9 +315,9 @@ void locus_weight_row(const struct locus_weight *weight, int row, float *out)
         for (size_t c = 0; c < (size_t)weight->cols; c++)
             out[c] = unpack_float(type->form, panel, lane, c);
     else
-        for (int c = 0; c < weight->cols;
-             c += LOCUS_QUANT_BLOCK, panel += locus_block_bytes(form)) {
-            unpack_levels(&levels, form, panel, lane);
-            locus_levels_to_floats(out + c, &levels, form);
+        for (size_t b = 0; b < (size_t)weight->cols / LOCUS_QUANT_BLOCK; b++) {
+            unpack_levels(&levels, form, panel + locus_head_at(form, b),
+                          panel + locus_block_at(form, b), lane);
+            locus_levels_to_floats(out + b * LOCUS_QUANT_BLOCK, &levels, form);
         }
 }

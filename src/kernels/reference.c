@@ -65,37 +65,50 @@ INLINE void add_dots(int32_t *dots, struct locus_traits form, const uint8_t *lev
 {
     for (int c = first; c < end; c++)
         for (int r = 0; r < LOCUS_PANEL; r++) {
-            const int at = form.bits == 4 ? c % (LOCUS_QUANT_BLOCK / 2) : c;
-            int level = levels[(at / 4 * LOCUS_PANEL + r) * 4 + at % 4];
-            if (form.bits == 4) level = c < LOCUS_QUANT_BLOCK / 2 ? level & 15 : level >> 4;
-            if (form.negative) level = (int8_t)level;
-            dots[r] += (level - form.offset) * q[c];
+            const int stored = locus_stored_level(form, levels, r, c);
+            dots[r] += locus_level_value(form, stored) * q[c];
         }
+}
+
+/* Scales, or mins, of 32 outputs; `steps` is what they count in. */
+INLINE void load_scales(float *out, struct locus_traits form, const char *scales, const char *steps)
+{
+    const float *floats = (const float *)(const void *)scales;
+    const uint16_t *halves = (const uint16_t *)(const void *)scales;
+    const int8_t *counts = (const int8_t *)scales;
+    const uint16_t *step = (const uint16_t *)(const void *)steps;
+    for (int r = 0; r < LOCUS_PANEL; r++) {
+        if (form.scale_bytes == 4) out[r] = floats[r];
+        if (form.scale_bytes == 2) out[r] = locus_f16_to_float(halves[r]);
+        if (form.scale_bytes == 1) out[r] = locus_f16_to_float(step[r]) * (float)counts[r];
+    }
 }
 
 /* One block into the sums of 32 outputs: a multiply-add for each scale, dot times (scale of the
  * weights x that of activations), and one for each of the mins, times the sum of its activations.
  */
-INLINE void add_block(float *acc, struct locus_traits form, const char *block,
+INLINE void add_block(float *acc, struct locus_traits form, const char *head, const char *block,
                       const struct locus_activation_block *in)
 {
-    const float *mins = (const float *)(const void *)(block + locus_block_mins(form));
+    const int bytes = LOCUS_PANEL * form.scale_bytes;
+    const char *mins = block + locus_block_mins(form);
     const uint8_t *levels = (const uint8_t *)(block + locus_block_levels(form));
     for (int s = 0; s < form.n_scales; s++) {
         const int n = LOCUS_QUANT_BLOCK / form.n_scales;
-        const float *floats = (const float *)(const void *)block + s * LOCUS_PANEL;
-        const uint16_t *halves = (const uint16_t *)(const void *)block + s * LOCUS_PANEL;
         int32_t dots[LOCUS_PANEL] = {0};
+        float scales[LOCUS_PANEL];
         add_dots(dots, form, levels, in->q, s * n, (s + 1) * n);
-        for (int r = 0; r < LOCUS_PANEL; r++) {
-            float scale = form.scale_bytes == 2 ? locus_f16_to_float(halves[r]) : floats[r];
-            acc[r] = fmaf((float)dots[r], scale * in->scale, acc[r]);
-        }
+        load_scales(scales, form, block + s * bytes, head);
+        for (int r = 0; r < LOCUS_PANEL; r++)
+            acc[r] = fmaf((float)dots[r], scales[r] * in->scale, acc[r]);
     }
-    for (int s = 0; form.mins && s < form.n_scales; s++)
+    for (int s = 0; form.mins && s < form.n_scales; s++) {
+        float min[LOCUS_PANEL];
+        load_scales(min, form, mins + s * bytes, head + LOCUS_PANEL * sizeof(uint16_t));
         for (int r = 0; r < LOCUS_PANEL; r++)
             acc[r] = fmaf((float)(locus_minus_128_part(in, form.n_scales, s) / -128),
-                          mins[s * LOCUS_PANEL + r] * in->scale, acc[r]);
+                          min[r] * in->scale, acc[r]);
+    }
 }
 
 INLINE void matmul_blocks(const struct locus_matmul *op, enum locus_form which,
@@ -105,11 +118,13 @@ INLINE void matmul_blocks(const struct locus_matmul *op, enum locus_form which,
     const size_t n_blocks = (size_t)op->weight->cols / LOCUS_QUANT_BLOCK;
     for (int p = share.first; p < share.end; p++)
         for (int i = share.row; i < share.row_end; i++) {
-            const char *block = (const char *)op->weight->panels +
+            const char *panel = (const char *)op->weight->panels +
                                 (size_t)p * locus_panel_bytes(form, op->weight->cols);
             float acc[LOCUS_PANEL] = {0};
-            for (size_t b = 0; b < n_blocks; b++, block += locus_block_bytes(form))
-                add_block(acc, form, block, &op->in.blocks[(size_t)i * n_blocks + b]);
+            for (size_t b = 0; b < n_blocks; b++)
+                add_block(acc, form, panel + locus_head_at(form, b),
+                          panel + locus_block_at(form, b),
+                          &op->in.blocks[(size_t)i * n_blocks + b]);
             const int row = p * LOCUS_PANEL;
             for (int r = 0; r < LOCUS_PANEL && row + r < op->weight->rows; r++)
                 store(op, i, row + r, acc[r]);
@@ -134,17 +149,35 @@ static void matmul(const struct locus_matmul *op, struct locus_share share)
     case LOCUS_FORM_Q4:
         matmul_blocks(op, LOCUS_FORM_Q4, share);
         break;
-    case LOCUS_FORM_Q8_MIN:
-        matmul_blocks(op, LOCUS_FORM_Q8_MIN, share);
-        break;
     case LOCUS_FORM_Q4_MIN:
         matmul_blocks(op, LOCUS_FORM_Q4_MIN, share);
         break;
-    case LOCUS_FORM_Q8_TWO:
-        matmul_blocks(op, LOCUS_FORM_Q8_TWO, share);
+    case LOCUS_FORM_Q5:
+        matmul_blocks(op, LOCUS_FORM_Q5, share);
         break;
-    case LOCUS_FORM_Q8_TWO_MIN:
-        matmul_blocks(op, LOCUS_FORM_Q8_TWO_MIN, share);
+    case LOCUS_FORM_Q5_MIN:
+        matmul_blocks(op, LOCUS_FORM_Q5_MIN, share);
+        break;
+    case LOCUS_FORM_IQ4:
+        matmul_blocks(op, LOCUS_FORM_IQ4, share);
+        break;
+    case LOCUS_FORM_FP4:
+        matmul_blocks(op, LOCUS_FORM_FP4, share);
+        break;
+    case LOCUS_FORM_Q4_K:
+        matmul_blocks(op, LOCUS_FORM_Q4_K, share);
+        break;
+    case LOCUS_FORM_Q5_K:
+        matmul_blocks(op, LOCUS_FORM_Q5_K, share);
+        break;
+    case LOCUS_FORM_Q6_K:
+        matmul_blocks(op, LOCUS_FORM_Q6_K, share);
+        break;
+    case LOCUS_FORM_Q4_TWO_K:
+        matmul_blocks(op, LOCUS_FORM_Q4_TWO_K, share);
+        break;
+    case LOCUS_FORM_Q4_TWO_MIN_K:
+        matmul_blocks(op, LOCUS_FORM_Q4_TWO_MIN_K, share);
         break;
     case LOCUS_N_FORMS:
         break;

@@ -98,22 +98,36 @@ INLINE vec vec_of_bf16(const uint16_t *pairs, int which)
 
 /* ---- integer dots of four columns --------------------------------------------------------- */
 
-/* Bytes of four columns, a row a lane, from `lane` on. */
+/* Words of the levels of 8 rows from `lane` on. */
+INLINE ivec level_words(const char *levels, int word, int lane)
+{
+    const char *at = levels + (word * LOCUS_PANEL + lane) * 4;
+    return _mm256_loadu_si256((const __m256i *)(const void *)at);
+}
+
+/* Bytes of four columns, a row a lane, from `lane` on: levels with the form's offset. */
 INLINE ivec levels_load(struct locus_traits form, const char *levels, int group, int lane)
 {
-    const int at = form.bits == 4 ? group % 4 : group;
-    ivec bytes =
-        _mm256_loadu_si256((const __m256i *)(const void *)(levels + (at * LOCUS_PANEL + lane) * 4));
-    if (form.bits == 8) return bytes;
+    if (form.bits == 8) return level_words(levels, group, lane);
+    ivec bytes = level_words(levels, group % 4, lane);
     if (group >= 4) bytes = _mm256_srli_epi16(bytes, 4);
-    return _mm256_and_si256(bytes, _mm256_set1_epi8(15));
+    bytes = _mm256_and_si256(bytes, _mm256_set1_epi8(15));
+    if (form.table)
+        bytes = _mm256_shuffle_epi8(
+            _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)form.table)),
+            bytes);
+    if (form.bits == 4) return bytes;
+    const struct locus_high_bits high = locus_high_bits(form, group);
+    ivec word = level_words(levels, high.word, lane);
+    word =
+        high.at > 4 ? _mm256_srli_epi16(word, high.at - 4) : _mm256_slli_epi16(word, 4 - high.at);
+    return _mm256_or_si256(bytes, _mm256_and_si256(word, _mm256_set1_epi8((char)high.mask)));
 }
 
 /* What a block's dots start from: what takes the form's offset back. */
 INLINE ivec dots_start(struct locus_traits form, const struct locus_activation_block *in, int s)
 {
-    (void)s; /* forms of two scales have no offset */
-    return _mm256_set1_epi32(form.offset ? in->minus_8_sum : 0);
+    return _mm256_set1_epi32(locus_minus_offset_part(in, form.offset, form.n_scales, s));
 }
 
 /* vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits, saturating. It doesn't

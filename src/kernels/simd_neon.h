@@ -98,22 +98,31 @@ INLINE vec vec_of_bf16(const uint16_t *pairs, int which)
 
 /* ---- integer dots of four columns --------------------------------------------------------- */
 
-/* Bytes of four columns, a row a lane, from `lane` on; none is above 127. */
+/* Words of the levels of 4 rows from `lane` on. */
+INLINE uint8x16_t level_words(const char *levels, int word, int lane)
+{
+    return vld1q_u8((const uint8_t *)(const void *)(levels + (word * LOCUS_PANEL + lane) * 4));
+}
+
+/* Bytes of four columns, a row a lane, from `lane` on: levels with the form's offset. None is above
+ * 127. */
 INLINE ivec levels_load(struct locus_traits form, const char *levels, int group, int lane)
 {
-    const int at = form.bits == 4 ? group % 4 : group;
-    uint8x16_t bytes =
-        vld1q_u8((const uint8_t *)(const void *)(levels + (at * LOCUS_PANEL + lane) * 4));
-    if (form.bits == 8) return vreinterpretq_s32_u8(bytes);
-    return vreinterpretq_s32_u8(group >= 4 ? vshrq_n_u8(bytes, 4)
-                                           : vandq_u8(bytes, vdupq_n_u8(15)));
+    if (form.bits == 8) return vreinterpretq_s32_u8(level_words(levels, group, lane));
+    uint8x16_t bytes = level_words(levels, group % 4, lane);
+    bytes = group >= 4 ? vshrq_n_u8(bytes, 4) : vandq_u8(bytes, vdupq_n_u8(15));
+    if (form.table) return vreinterpretq_s32_s8(vqtbl1q_s8(vld1q_s8(form.table), bytes));
+    if (form.bits == 4) return vreinterpretq_s32_u8(bytes);
+    const struct locus_high_bits high = locus_high_bits(form, group);
+    uint8x16_t word =
+        vshlq_u8(level_words(levels, high.word, lane), vdupq_n_s8((int8_t)(4 - high.at)));
+    return vreinterpretq_s32_u8(vorrq_u8(bytes, vandq_u8(word, vdupq_n_u8((uint8_t)high.mask))));
 }
 
 /* What a block's dots start from: what takes the form's offset back. */
 INLINE ivec dots_start(struct locus_traits form, const struct locus_activation_block *in, int s)
 {
-    (void)s; /* forms of two scales have no offset */
-    return vdupq_n_s32(form.offset ? in->minus_8_sum : 0);
+    return vdupq_n_s32(locus_minus_offset_part(in, form.offset, form.n_scales, s));
 }
 
 /* Four activations in every lane. */

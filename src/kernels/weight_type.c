@@ -58,9 +58,10 @@ static inline void set_scale(struct locus_levels *levels, uint16_t half)
     levels->scale[0] = levels->scale[1] = locus_f16_to_float(half);
 }
 
-static inline void set_min(struct locus_levels *levels, float min)
+static inline void set_min(struct locus_levels *levels, uint16_t half)
 {
-    levels->min[0] = levels->min[1] = min;
+    levels->min_half = half;
+    levels->min[0] = levels->min[1] = locus_f16_to_float(half);
 }
 
 static void read_q8_0(struct locus_levels *levels, const void *row, size_t block)
@@ -81,7 +82,7 @@ static void read_q4_1(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q4_1 *in = (const struct locus_q4_1 *)row + block;
     set_scale(levels, in->scale);
-    set_min(levels, locus_f16_to_float(in->min));
+    set_min(levels, in->min);
     read_nibbles(levels->q, in->q, 0);
 }
 
@@ -96,35 +97,44 @@ static void read_q5_1(struct locus_levels *levels, const void *row, size_t block
 {
     const struct locus_q5_1 *in = (const struct locus_q5_1 *)row + block;
     set_scale(levels, in->scale);
-    set_min(levels, locus_f16_to_float(in->min));
+    set_min(levels, in->min);
     read_fives(levels->q, in->q, in->high, 0);
 }
 
 static void read_iq4_nl(struct locus_levels *levels, const void *row, size_t block)
 {
-    static const int8_t values[] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                    1,    13,   25,  38,  53,  69,  89,  113};
     const struct locus_q4_0 *in = (const struct locus_q4_0 *)row + block;
     set_scale(levels, in->scale);
     read_nibbles(levels->q, in->q, 0);
-    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
-        levels->q[i] = values[levels->q[i]];
 }
 
-/* Twice the values that E2M1 has, under half of the scale, so that they are whole. */
+/* Under half of the scale, as the table has twice the values. */
 static void read_mxfp4(struct locus_levels *levels, const void *row, size_t block)
 {
-    static const int8_t values[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     const struct locus_mxfp4 *in = (const struct locus_mxfp4 *)row + block;
     const uint32_t subnormal = 0x00200000u << in->exponent % 2;
     const uint32_t normal = (uint32_t)(in->exponent - 1) << 23;
     levels->scale[0] = levels->scale[1] = locus_float_of(in->exponent < 2 ? subnormal : normal);
     read_nibbles(levels->q, in->q, 0);
-    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
-        levels->q[i] = values[levels->q[i]];
 }
 
 /* ---- blocks of 256 ------------------------------------------------------------------------ */
+
+/* Scale s of two is so many steps of a half. */
+static inline void set_steps(struct locus_levels *levels, int s, uint16_t step, int n)
+{
+    levels->half = step;
+    levels->steps[s] = (int8_t)n;
+    levels->scale[s] = locus_f16_to_float(step) * (float)n;
+}
+
+/* The same for a min, which is subtracted: its step is kept with the other sign. */
+static inline void set_min_steps(struct locus_levels *levels, int s, uint16_t step, int n)
+{
+    levels->min_half = step ^ 0x8000u;
+    levels->min_steps[s] = (int8_t)n;
+    levels->min[s] = locus_f16_to_float(levels->min_half) * (float)n;
+}
 
 /* Block b of the 8 has a scale and a min of 6 bits each: those of the first four blocks lie in the
  * low bits of 4 and 4 bytes, those of the others in nibbles of 4 bytes and the bits left over. */
@@ -134,8 +144,10 @@ static void set_scale_and_min(struct locus_levels *levels, uint16_t scale, uint1
     const uint8_t *at = packed + b % 4;
     int s = b < 4 ? at[0] & 63 : (at[8] & 15) | (at[0] >> 6) << 4;
     int m = b < 4 ? at[4] & 63 : at[8] >> 4 | (at[4] >> 6) << 4;
-    levels->scale[0] = levels->scale[1] = locus_f16_to_float(scale) * (float)s;
-    set_min(levels, -(locus_f16_to_float(min) * (float)m));
+    for (int half = 0; half < 2; half++) {
+        set_steps(levels, half, scale, s);
+        set_min_steps(levels, half, min, m);
+    }
 }
 
 static void read_q4_k(struct locus_levels *levels, const void *row, size_t block)
@@ -165,7 +177,7 @@ static void read_q6_k(struct locus_levels *levels, const void *row, size_t block
     const uint8_t *low = in->low + half * 64 + part % 2 * LOCUS_QUANT_BLOCK;
     const uint8_t *high = in->high + half * LOCUS_QUANT_BLOCK;
     for (int s = 0; s < 2; s++)
-        levels->scale[s] = locus_f16_to_float(in->scale) * (float)in->scales[2 * b + s];
+        set_steps(levels, s, in->scale, in->scales[2 * b + s]);
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] =
             (int8_t)(((low[i] >> part / 2 * 4 & 15) | (high[i] >> 2 * part & 3) << 4) - 32);
@@ -178,8 +190,8 @@ static void read_q2_k(struct locus_levels *levels, const void *row, size_t block
     const uint8_t *low = in->low + half * LOCUS_QUANT_BLOCK;
     for (int s = 0; s < 2; s++) {
         const uint8_t bits = in->scales[2 * b + s];
-        levels->scale[s] = locus_f16_to_float(in->scale) * (float)(bits & 15);
-        levels->min[s] = -(locus_f16_to_float(in->min) * (float)(bits >> 4));
+        set_steps(levels, s, in->scale, bits & 15);
+        set_min_steps(levels, s, in->min, bits >> 4);
     }
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] = (int8_t)(low[i] >> 2 * part & 3);
@@ -195,7 +207,7 @@ static void read_q3_k(struct locus_levels *levels, const void *row, size_t block
         const int n = 2 * b + s;
         int bits = (in->scales[n % 8] >> n / 8 * 4 & 15) | (in->scales[8 + n % 4] >> n / 4 * 2 & 3)
                                                                << 4;
-        levels->scale[s] = locus_f16_to_float(in->scale) * (float)(bits - 32);
+        set_steps(levels, s, in->scale, bits - 32);
     }
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] = (int8_t)((low[i] >> 2 * part & 3) - (in->high[i] >> b & 1 ? 0 : 4));
@@ -230,15 +242,15 @@ static const struct locus_weight_type types[] = {
                     .read = read_q4_0,
                     .encode = locus_encode_q4_0},
     [LOCUS_Q4_1] = {.form = LOCUS_FORM_Q4_MIN, .read = read_q4_1},
-    [LOCUS_Q5_0] = {.form = LOCUS_FORM_Q8, .read = read_q5_0},
-    [LOCUS_Q5_1] = {.form = LOCUS_FORM_Q8_MIN, .read = read_q5_1},
-    [LOCUS_IQ4_NL] = {.form = LOCUS_FORM_Q8, .read = read_iq4_nl},
-    [LOCUS_MXFP4] = {.form = LOCUS_FORM_Q8_TWO, .read = read_mxfp4},
-    [LOCUS_Q2_K] = {.form = LOCUS_FORM_Q8_TWO_MIN, .read = read_q2_k},
-    [LOCUS_Q3_K] = {.form = LOCUS_FORM_Q8_TWO, .read = read_q3_k},
-    [LOCUS_Q4_K] = {.form = LOCUS_FORM_Q4_MIN, .read = read_q4_k},
-    [LOCUS_Q5_K] = {.form = LOCUS_FORM_Q8_MIN, .read = read_q5_k},
-    [LOCUS_Q6_K] = {.form = LOCUS_FORM_Q8_TWO, .read = read_q6_k},
+    [LOCUS_Q5_0] = {.form = LOCUS_FORM_Q5, .read = read_q5_0},
+    [LOCUS_Q5_1] = {.form = LOCUS_FORM_Q5_MIN, .read = read_q5_1},
+    [LOCUS_IQ4_NL] = {.form = LOCUS_FORM_IQ4, .read = read_iq4_nl},
+    [LOCUS_MXFP4] = {.form = LOCUS_FORM_FP4, .read = read_mxfp4},
+    [LOCUS_Q2_K] = {.form = LOCUS_FORM_Q4_TWO_MIN_K, .read = read_q2_k},
+    [LOCUS_Q3_K] = {.form = LOCUS_FORM_Q4_TWO_K, .read = read_q3_k},
+    [LOCUS_Q4_K] = {.form = LOCUS_FORM_Q4_K, .read = read_q4_k},
+    [LOCUS_Q5_K] = {.form = LOCUS_FORM_Q5_K, .read = read_q5_k},
+    [LOCUS_Q6_K] = {.form = LOCUS_FORM_Q6_K, .read = read_q6_k},
 };
 
 const struct locus_weight_type *locus_weight_type(enum locus_tensor_type type)
@@ -270,7 +282,8 @@ void locus_levels_to_floats(float out[LOCUS_QUANT_BLOCK], const struct locus_lev
                             struct locus_traits form)
 {
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
-        out[i] = levels->scale[i / 16] * (float)levels->q[i];
+        const int level = form.table ? form.table[levels->q[i]] : levels->q[i];
+        out[i] = levels->scale[i / 16] * (float)level;
         if (form.mins) out[i] += levels->min[i / 16];
     }
 }

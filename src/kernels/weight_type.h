@@ -74,11 +74,13 @@ struct locus_q6_k {
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
-/* 32 values of a row: value i is scale[i / 16] * q[i], plus min[i / 16] where the form has mins. */
+/* 32 values of a row: value i is scale[i / 16] * level i, plus min[i / 16] where the form has mins.
+ */
 struct locus_levels {
     float scale[2], min[2];
-    uint16_t half; /* the scale, of forms that keep f16 */
-    int8_t q[LOCUS_QUANT_BLOCK];
+    uint16_t half, min_half;       /* scale and min, of forms that keep f16; or their steps */
+    int8_t steps[2], min_steps[2]; /* scales and mins in steps, of forms that have them */
+    int8_t q[LOCUS_QUANT_BLOCK];   /* levels, or their numbers in the form's table */
 };
 
 struct locus_weight_type {
