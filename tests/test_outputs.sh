@@ -115,10 +115,13 @@ done
 check "two links to one file that is not there" eval 'ln -s new.out "$made/a.csv"; ln -s ./new.out "$made/b.json"
     refuses 2 "b.json would be written over .*a.csv" "${sweep[@]}" --csv "$made/a.csv" --json "$made/b.json"'
 check "and it still isn't" test ! -e "$made/new.out"
-cat "$made/fifo" >"$folder/read.png" &
+exec 7<>"$made/fifo" 8<"$made/fifo" # 7: the FIFO has both ends, however late the reader starts
+cat <&8 >"$folder/read.png" 7>&- &
 reader=$!
+exec 8<&-
 run "${sweep[@]}" --png "$made/fifo"
 check "a picture into a FIFO" done_with 0
+exec 7>&-
 wait "$reader"
 run "${sweep[@]}" --png "$made/plain.png"
 check "reaches its reader whole" same "$folder/read.png" "$made/plain.png"
