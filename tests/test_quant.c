@@ -264,13 +264,13 @@ static float sum_of(const struct matrix *matrix, int row, const float *x)
             for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
                 if (form.n_scales == 1 || i / 16 == s)
                     dot += q[i] * (form.table ? form.table[levels.q[i]] : levels.q[i]);
-            acc = fmaf((float)dot, levels.scale[s] * in_scale, acc);
+            acc = fmaf((float)dot, locus_levels_scale(&levels, form, s) * in_scale, acc);
         }
         for (int s = 0; form.mins && s < form.n_scales; s++) {
             int sum = 0;
             for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
                 if (form.n_scales == 1 || i / 16 == s) sum += q[i];
-            acc = fmaf((float)sum, levels.min[s] * in_scale, acc);
+            acc = fmaf((float)sum, locus_levels_min(&levels, form, s) * in_scale, acc);
         }
     }
     return acc;

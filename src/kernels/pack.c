@@ -84,31 +84,24 @@ static void pack_floats(const struct locus_weight_type *type, void *panel,
 
 /* ---- blocks ------------------------------------------------------------------------------- */
 
-/* One lane's scale number s, or min, and what it counts in. */
-static void put_scale(struct locus_traits form, char *scales, char *steps, int s, int lane,
-                      float scale, uint16_t half, int8_t n)
+/* A lane's scales, or mins: as floats, halves, or steps with what they count in. */
+static void put_scales(struct locus_traits form, char *scales, char *steps, int lane, float scale,
+                       uint16_t half, const int8_t counts[2])
 {
-    const int at = s * LOCUS_PANEL + lane;
-    if (form.scale_bytes == 4) ((float *)(void *)scales)[at] = scale;
-    if (form.scale_bytes == 2) ((uint16_t *)(void *)scales)[at] = half;
-    if (form.scale_bytes == 1) {
-        ((int8_t *)scales)[at] = n;
-        ((uint16_t *)(void *)steps)[lane] = half;
-    }
+    if (form.scale_bytes == 4) ((float *)(void *)scales)[lane] = scale;
+    if (form.scale_bytes == 2) ((uint16_t *)(void *)scales)[lane] = half;
+    if (form.scale_bytes > 1) return;
+    ((uint16_t *)(void *)steps)[lane] = half;
+    for (int s = 0; s < form.n_scales; s++)
+        ((int8_t *)scales)[s * LOCUS_PANEL + lane] = counts[s];
 }
 
-static void pack_scales(struct locus_traits form, char *head, char *block,
-                        const struct locus_levels levels[LOCUS_PANEL], int n_rows)
+static void pack_scales(struct locus_traits form, char *head, char *block, int lane,
+                        const struct locus_levels *in)
 {
-    for (int s = 0; s < form.n_scales; s++)
-        for (int r = 0; r < n_rows; r++) {
-            const struct locus_levels *in = &levels[r];
-            put_scale(form, block, head, s, r, in->scale[s], in->half, in->steps[s]);
-            if (form.mins)
-                put_scale(form, block + locus_block_mins(form),
-                          head + LOCUS_PANEL * sizeof(uint16_t), s, r, in->min[s], in->min_half,
-                          in->min_steps[s]);
-        }
+    char *mins = block + locus_block_mins(form), *min_steps = head + LOCUS_PANEL * sizeof(uint16_t);
+    put_scales(form, block, head, lane, in->scale, in->half, in->steps);
+    if (form.mins) put_scales(form, mins, min_steps, lane, 0, in->min_half, in->min_steps);
 }
 
 /* One row's 32 levels, less than 8 bits each, as the words that the form has of them. */
@@ -134,7 +127,8 @@ static void pack_block(struct locus_traits form, char *head, char *block,
 {
     uint8_t words[LOCUS_PANEL][LOCUS_QUANT_BLOCK];
     const unsigned char *at[LOCUS_PANEL];
-    pack_scales(form, head, block, levels, n_rows);
+    for (int r = 0; r < n_rows; r++)
+        pack_scales(form, head, block, r, &levels[r]);
     for (int r = 0; r < LOCUS_PANEL; r++) {
         at[r] = form.bits == 8 ? (const unsigned char *)levels[r].q : words[r];
         if (form.bits < 8) pack_bits(form, words[r], levels[r].q);
@@ -265,29 +259,29 @@ size_t locus_weight_bytes(const struct locus_weight *weight)
     return (size_t)locus_weight_n_panels(weight) * panel_bytes_of(weight);
 }
 
-/* One lane's scale (min) of column half s. */
-static float unpack_scale(struct locus_traits form, const char *scales, const char *steps, int s,
-                          int lane)
+/* A lane's scales, or mins: the reverse of put_scales. */
+static void get_scales(struct locus_traits form, const char *scales, const char *steps, int lane,
+                       float *scale, uint16_t *half, int8_t counts[2])
 {
-    const int at = (form.n_scales == 2 ? s * LOCUS_PANEL : 0) + lane;
-    if (form.scale_bytes == 4) return ((const float *)(const void *)scales)[at];
-    if (form.scale_bytes == 2)
-        return locus_f16_to_float(((const uint16_t *)(const void *)scales)[at]);
-    return locus_f16_to_float(((const uint16_t *)(const void *)steps)[lane]) *
-           (float)((const int8_t *)scales)[at];
+    if (form.scale_bytes == 4) *scale = ((const float *)(const void *)scales)[lane];
+    if (form.scale_bytes == 2) *half = ((const uint16_t *)(const void *)scales)[lane];
+    if (form.scale_bytes > 1) return;
+    *half = ((const uint16_t *)(const void *)steps)[lane];
+    for (int s = 0; s < 2; s++)
+        counts[s] = ((const int8_t *)scales)[(form.n_scales == 2 ? s * LOCUS_PANEL : 0) + lane];
 }
 
 /* One row's 32 columns of a block, as they were read. */
 static void unpack_levels(struct locus_levels *levels, struct locus_traits form, const char *head,
                           const char *block, int lane)
 {
+    const char *mins = block + locus_block_mins(form);
+    const char *min_steps = head + LOCUS_PANEL * sizeof(uint16_t);
     const uint8_t *stored = (const uint8_t *)(block + locus_block_levels(form));
-    for (int s = 0; s < 2; s++) {
-        levels->scale[s] = unpack_scale(form, block, head, s, lane);
-        if (form.mins)
-            levels->min[s] = unpack_scale(form, block + locus_block_mins(form),
-                                          head + LOCUS_PANEL * sizeof(uint16_t), s, lane);
-    }
+    float none;
+    get_scales(form, block, head, lane, &levels->scale, &levels->half, levels->steps);
+    if (form.mins)
+        get_scales(form, mins, min_steps, lane, &none, &levels->min_half, levels->min_steps);
     for (int c = 0; c < LOCUS_QUANT_BLOCK; c++)
         levels->q[c] = (int8_t)(locus_stored_level(form, stored, lane, c) - form.offset);
 }

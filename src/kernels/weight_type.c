@@ -52,59 +52,47 @@ static inline void read_fives(int8_t out[LOCUS_QUANT_BLOCK], const uint8_t q[LOC
         out[i] = (int8_t)(out[i] + ((high[i / 8] >> i % 8 & 1) << 4));
 }
 
-static inline void set_scale(struct locus_levels *levels, uint16_t half)
-{
-    levels->half = half;
-    levels->scale[0] = levels->scale[1] = locus_f16_to_float(half);
-}
-
-static inline void set_min(struct locus_levels *levels, uint16_t half)
-{
-    levels->min_half = half;
-    levels->min[0] = levels->min[1] = locus_f16_to_float(half);
-}
-
 static void read_q8_0(struct locus_levels *levels, const void *row, size_t block)
 {
     const struct locus_q8_0 *in = (const struct locus_q8_0 *)row + block;
-    set_scale(levels, in->scale);
+    levels->half = in->scale;
     memcpy(levels->q, in->q, sizeof levels->q);
 }
 
 static void read_q4_0(struct locus_levels *levels, const void *row, size_t block)
 {
     const struct locus_q4_0 *in = (const struct locus_q4_0 *)row + block;
-    set_scale(levels, in->scale);
+    levels->half = in->scale;
     read_nibbles(levels->q, in->q, 8);
 }
 
 static void read_q4_1(struct locus_levels *levels, const void *row, size_t block)
 {
     const struct locus_q4_1 *in = (const struct locus_q4_1 *)row + block;
-    set_scale(levels, in->scale);
-    set_min(levels, in->min);
+    levels->half = in->scale;
+    levels->min_half = in->min;
     read_nibbles(levels->q, in->q, 0);
 }
 
 static void read_q5_0(struct locus_levels *levels, const void *row, size_t block)
 {
     const struct locus_q5_0 *in = (const struct locus_q5_0 *)row + block;
-    set_scale(levels, in->scale);
+    levels->half = in->scale;
     read_fives(levels->q, in->q, in->high, 16);
 }
 
 static void read_q5_1(struct locus_levels *levels, const void *row, size_t block)
 {
     const struct locus_q5_1 *in = (const struct locus_q5_1 *)row + block;
-    set_scale(levels, in->scale);
-    set_min(levels, in->min);
+    levels->half = in->scale;
+    levels->min_half = in->min;
     read_fives(levels->q, in->q, in->high, 0);
 }
 
 static void read_iq4_nl(struct locus_levels *levels, const void *row, size_t block)
 {
     const struct locus_q4_0 *in = (const struct locus_q4_0 *)row + block;
-    set_scale(levels, in->scale);
+    levels->half = in->scale;
     read_nibbles(levels->q, in->q, 0);
 }
 
@@ -114,26 +102,17 @@ static void read_mxfp4(struct locus_levels *levels, const void *row, size_t bloc
     const struct locus_mxfp4 *in = (const struct locus_mxfp4 *)row + block;
     const uint32_t subnormal = 0x00200000u << in->exponent % 2;
     const uint32_t normal = (uint32_t)(in->exponent - 1) << 23;
-    levels->scale[0] = levels->scale[1] = locus_float_of(in->exponent < 2 ? subnormal : normal);
+    levels->scale = locus_float_of(in->exponent < 2 ? subnormal : normal);
     read_nibbles(levels->q, in->q, 0);
 }
 
 /* ---- blocks of 256 ------------------------------------------------------------------------ */
 
-/* Scale s of two is so many steps of a half. */
-static inline void set_steps(struct locus_levels *levels, int s, uint16_t step, int n)
+/* Mins of these types are subtracted: their step is kept with the other sign. */
+static inline void set_steps(struct locus_levels *levels, uint16_t step, uint16_t min_step)
 {
     levels->half = step;
-    levels->steps[s] = (int8_t)n;
-    levels->scale[s] = locus_f16_to_float(step) * (float)n;
-}
-
-/* The same for a min, which is subtracted: its step is kept with the other sign. */
-static inline void set_min_steps(struct locus_levels *levels, int s, uint16_t step, int n)
-{
-    levels->min_half = step ^ 0x8000u;
-    levels->min_steps[s] = (int8_t)n;
-    levels->min[s] = locus_f16_to_float(levels->min_half) * (float)n;
+    levels->min_half = min_step ^ 0x8000u;
 }
 
 /* Block b of the 8 has a scale and a min of 6 bits each: those of the first four blocks lie in the
@@ -144,10 +123,9 @@ static void set_scale_and_min(struct locus_levels *levels, uint16_t scale, uint1
     const uint8_t *at = packed + b % 4;
     int s = b < 4 ? at[0] & 63 : (at[8] & 15) | (at[0] >> 6) << 4;
     int m = b < 4 ? at[4] & 63 : at[8] >> 4 | (at[4] >> 6) << 4;
-    for (int half = 0; half < 2; half++) {
-        set_steps(levels, half, scale, s);
-        set_min_steps(levels, half, min, m);
-    }
+    set_steps(levels, scale, min);
+    levels->steps[0] = levels->steps[1] = (int8_t)s;
+    levels->min_steps[0] = levels->min_steps[1] = (int8_t)m;
 }
 
 static void read_q4_k(struct locus_levels *levels, const void *row, size_t block)
@@ -176,8 +154,9 @@ static void read_q6_k(struct locus_levels *levels, const void *row, size_t block
     const int b = (int)(block % 8), half = b / 4, part = b % 4;
     const uint8_t *low = in->low + half * 64 + part % 2 * LOCUS_QUANT_BLOCK;
     const uint8_t *high = in->high + half * LOCUS_QUANT_BLOCK;
+    levels->half = in->scale;
     for (int s = 0; s < 2; s++)
-        set_steps(levels, s, in->scale, in->scales[2 * b + s]);
+        levels->steps[s] = in->scales[2 * b + s];
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] =
             (int8_t)(((low[i] >> part / 2 * 4 & 15) | (high[i] >> 2 * part & 3) << 4) - 32);
@@ -188,10 +167,11 @@ static void read_q2_k(struct locus_levels *levels, const void *row, size_t block
     const struct locus_q2_k *in = (const struct locus_q2_k *)row + block / 8;
     const int b = (int)(block % 8), half = b / 4, part = b % 4;
     const uint8_t *low = in->low + half * LOCUS_QUANT_BLOCK;
+    set_steps(levels, in->scale, in->min);
     for (int s = 0; s < 2; s++) {
         const uint8_t bits = in->scales[2 * b + s];
-        set_steps(levels, s, in->scale, bits & 15);
-        set_min_steps(levels, s, in->min, bits >> 4);
+        levels->steps[s] = (int8_t)(bits & 15);
+        levels->min_steps[s] = (int8_t)(bits >> 4);
     }
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] = (int8_t)(low[i] >> 2 * part & 3);
@@ -203,11 +183,12 @@ static void read_q3_k(struct locus_levels *levels, const void *row, size_t block
     const struct locus_q3_k *in = (const struct locus_q3_k *)row + block / 8;
     const int b = (int)(block % 8), half = b / 4, part = b % 4;
     const uint8_t *low = in->low + half * LOCUS_QUANT_BLOCK;
+    levels->half = in->scale;
     for (int s = 0; s < 2; s++) {
         const int n = 2 * b + s;
         int bits = (in->scales[n % 8] >> n / 8 * 4 & 15) | (in->scales[8 + n % 4] >> n / 4 * 2 & 3)
                                                                << 4;
-        set_steps(levels, s, in->scale, bits - 32);
+        levels->steps[s] = (int8_t)(bits - 32);
     }
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
         levels->q[i] = (int8_t)((low[i] >> 2 * part & 3) - (in->high[i] >> b & 1 ? 0 : 4));
@@ -281,10 +262,14 @@ void locus_encode_row(void *row, enum locus_tensor_type type, const float *x, si
 void locus_levels_to_floats(float out[LOCUS_QUANT_BLOCK], const struct locus_levels *levels,
                             struct locus_traits form)
 {
-    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
-        const int level = form.table ? form.table[levels->q[i]] : levels->q[i];
-        out[i] = levels->scale[i / 16] * (float)level;
-        if (form.mins) out[i] += levels->min[i / 16];
+    for (int part = 0; part < 2; part++) {
+        const float scale = locus_levels_scale(levels, form, part);
+        const float min = locus_levels_min(levels, form, part);
+        for (int i = part * 16; i < part * 16 + 16; i++) {
+            const int level = form.table ? form.table[levels->q[i]] : levels->q[i];
+            out[i] = scale * (float)level;
+            if (form.mins) out[i] += min;
+        }
     }
 }
 

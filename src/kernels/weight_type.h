@@ -74,12 +74,11 @@ struct locus_q6_k {
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
-/* 32 values of a row: value i is scale[i / 16] * level i, plus min[i / 16] where the form has mins.
- */
+/* 32 values of a row, as they are stored. */
 struct locus_levels {
-    float scale[2], min[2];
+    float scale;                   /* of forms that keep floats */
     uint16_t half, min_half;       /* scale and min, of forms that keep f16; or their steps */
-    int8_t steps[2], min_steps[2]; /* scales and mins in steps, of forms that have them */
+    int8_t steps[2], min_steps[2]; /* scales and mins in steps, of forms that keep these */
     int8_t q[LOCUS_QUANT_BLOCK];   /* levels, or their numbers in the form's table */
 };
 
@@ -105,7 +104,24 @@ static inline struct locus_traits locus_traits_of(enum locus_tensor_type type)
     return locus_forms[locus_weight_type(type)->form];
 }
 
-/* out[i] = scale * q (+ min). */
+/* Scale and min of their columns [16 part, 16 part + 16). */
+static inline float locus_levels_scale(const struct locus_levels *levels, struct locus_traits form,
+                                       int part)
+{
+    if (form.scale_bytes == 4) return levels->scale;
+    const float half = locus_f16_to_float(levels->half);
+    return form.scale_bytes == 2 ? half : half * (float)levels->steps[part];
+}
+
+static inline float locus_levels_min(const struct locus_levels *levels, struct locus_traits form,
+                                     int part)
+{
+    if (!form.mins) return 0;
+    const float half = locus_f16_to_float(levels->min_half);
+    return form.scale_bytes == 2 ? half : half * (float)levels->min_steps[part];
+}
+
+/* out[i] = scale * level (+ min). */
 void locus_levels_to_floats(float out[LOCUS_QUANT_BLOCK], const struct locus_levels *levels,
                             struct locus_traits form);
 
