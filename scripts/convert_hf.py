@@ -7,8 +7,9 @@ The folder holds config.json, model.safetensors or pytorch_model.bin (or an inde
 and tokenizer.json or vocab.json with merges.txt. Model types that are known:
 {families}.
 
-What would change the model's results and has no place in the file is refused by name. An output
-that is a device or a pipe is written, `-` is standard output.
+Experts in blocks of MXFP4 (gpt-oss) stay what they are, to the bit, under every --type. What would
+change the model's results and has no place in the file is refused by name. An output that is
+a device or a pipe is written, `-` is standard output.
 """
 
 from __future__ import annotations
@@ -28,16 +29,25 @@ from hf_tensors import bare_norms, read_tensors, renamed
 from hf_tokenizer import vocabulary
 from output import Failure, refuse_inputs, run
 
+QUANTISED = re.compile("quant_method|modules_to_not_convert|dequantize")
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+
+
+def check_quantised(config: Config, family: Family) -> None:
+    """Refuses weights that are no floats, unless the family's may be; which of them are, their
+    tensors tell."""
+    if not config.has("quantization_config"):
+        return
+    quantised = config.values["quantization_config"]
+    method = quantised.get("quant_method") if isinstance(quantised, dict) else None
+    if method not in family.quantised:
+        what = f" by {shown(method)}" if method else ""
+        raise Failure(f"{config.path}: the weights are quantised{what}; floats are expected")
+    config.section("quantization_config").refuse_unknown(QUANTISED)
 
 
 def check_kind(config: Config) -> Family:
     """The family; refuses what no decoder here computes, whatever the family."""
-    quantised = config.values.get("quantization_config")
-    if quantised is not None:
-        method = quantised.get("quant_method") if isinstance(quantised, dict) else None
-        what = f" by {shown(method)}" if method else ""
-        raise Failure(f"{config.path}: the weights are quantised{what}; floats are expected")
     model_type = config.get("model_type", str)
     family = FAMILIES.get(model_type)
     if family is None:
@@ -45,6 +55,7 @@ def check_kind(config: Config) -> Family:
         raise Failure(
             f"{config.path}: model_type {shown(model_type)} is not supported; known: {names}"
         )
+    check_quantised(config, family)
     config.refuse("is_encoder_decoder", "an encoder-decoder model doesn't fit")
     if config.has("pruned_heads") and config.values["pruned_heads"]:
         raise Failure(f"{config.path}: pruned_heads: layers of unlike numbers of heads don't fit")
@@ -147,7 +158,12 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, help="model folder")
     parser.add_argument("-o", "--output", type=Path, required=True, help="GGUF file to write")
-    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help="of the matrices")
+    parser.add_argument(
+        "--type",
+        choices=tuple(KINDS),
+        default="f32",
+        help="of the matrices, but for experts in MXFP4",
+    )
     parser.add_argument(
         "--as",
         choices=("family", "locus"),

@@ -54,12 +54,13 @@ class Scaling:
             text += f",attn_factor={number(self.attention)}"
         return text
 
-    def keys(self) -> dict[str, Value] | None:
-        """The keys of a family; None: there are none that say it."""
+    def keys(self, whole_ramp: bool = False) -> dict[str, Value] | None:
+        """The keys of a family; None: there are none that say it. `whole_ramp`: YaRN's ends between
+        dimensions in the family."""
         prefix = ".rope.scaling."
         if self.kind == "llama3":
             return {}
-        if self.kind == "dynamic" or not self.truncate:
+        if self.kind == "dynamic" or (self.kind == "yarn" and self.truncate == whole_ramp):
             return None
         found: dict[str, Value] = {f"{prefix}type": self.kind}
         if self.kind != "longrope":  # whose factor is that of the lengths

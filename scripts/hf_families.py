@@ -56,6 +56,7 @@ from hf_recent import (
     gemma3,
     glm,
     glm4,
+    gpt_oss,
     granite_moe,
     olmo,
     olmo3,
@@ -74,6 +75,7 @@ class Family:
     head: str = "ForCausalLM"
     experts: tuple[str, ...] = ()  # keys that count a mixture's
     others: tuple[str, ...] = ()  # names that its class had before transformers had it
+    quantised: tuple[str, ...] = ()  # by which methods its weights may be
 
     def classes(self) -> tuple[str, ...]:
         return f"{self.stem}{self.head}", f"{self.stem}Model", *self.others
@@ -121,6 +123,9 @@ FAMILIES = {
     "glm4": Family(glm4, "Glm4"),
     "granitemoe": Family(granite_moe, "GraniteMoe", experts=("num_local_experts",)),
     "granitemoeshared": Family(granite_moe, "GraniteMoeShared", experts=("num_local_experts",)),
+    "gpt_oss": Family(
+        gpt_oss, "GptOss", experts=("num_local_experts", "num_experts"), quantised=("mxfp4",)
+    ),
     "seed_oss": Family(seed_oss, "SeedOss"),
     "arcee": Family(arcee, "Arcee"),
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),

@@ -46,6 +46,8 @@ class Names:
     experts: Mapping[str, str] = field(default_factory=dict)
     # Parts that are rows of a larger matrix: its name, and which of how many equal shares.
     fused: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
+    bare: Mapping[str, str] = field(default_factory=dict)  # whose names end without .weight
+    alternating: str = ""  # what names of gpt-oss's experts begin with: see hf_experts.py
     base: str = ""  # before the names of a file that holds the head, too; without it, they may lack
     buffers: str = ""  # pattern of what older files hold, though it follows from the configuration
 
@@ -418,6 +420,11 @@ GRANITE_MOE = LLAMA_ADJACENT.but(
         "ffn_gate_shexp": ("shared_mlp.input_linear", 0, 2),
         "ffn_up_shexp": ("shared_mlp.input_linear", 1, 2),
     },
+)
+GPT_OSS = LLAMA.but(
+    parts=NO_MLP | {"ffn_gate_inp": "mlp.router"},
+    bare={"attn_sinks": "self_attn.sinks"},
+    alternating="mlp.experts.",
 )
 NEMOTRON = UNGATED.but(
     transforms=dict.fromkeys(("attn_norm", "ffn_norm", "output_norm"), plus_one),

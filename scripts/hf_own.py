@@ -37,6 +37,8 @@ class Own:
     local_base: float = 0  # of local layers' rotation; 0: as others'
     unscaled_local: bool = False  # whose rotation isn't scaled
     bare_norms: bool = False
+    whole_ramp: bool = False  # of YaRN: it ends between dimensions, not at whole ones
+    needs_window: bool = False  # in some layer
     layout: str = ""  # tensor_data_layout
     renamed: Mapping[str, str] = field(default_factory=dict)  # a layer's tensors, if all are there
     says: frozenset[str] = field(default_factory=frozenset)
@@ -147,6 +149,16 @@ OWN = {
             *("embedding_scale", "attention_scale", "residual_scale", "logit_scale", "experts")
         ),
     ),
+    "gpt-oss": Own(
+        *("rmsnorm", "clipped_swish", HALF),
+        gated=True,
+        normed_experts=True,
+        window_every=2,
+        whole_ramp=True,
+        needs_window=True,
+        renamed={"ffn_norm": "post_attention_norm"},
+        says=says("window", "experts"),
+    ),
     "seed_oss": Own(
         "rmsnorm", "silu", HALF, gated=True, renamed={"ffn_norm": "post_attention_norm"}
     ),
@@ -162,6 +174,8 @@ def own_window(decoder: Decoder, own: Own) -> dict[str, Value]:
     """attention.sliding_window, and a pattern where it isn't the architecture's."""
     local, every = decoder.local_layers(), own.window_every
     if not any(local):
+        if own.needs_window:
+            raise Unsayable("no window in any layer")
         return {".attention.sliding_window": 0} if own.window else {}
     found: dict[str, Value] = {".attention.sliding_window": decoder.window}
     usual = [every == 0 or i % every < every - 1 for i in range(decoder.n_layer)]
@@ -209,7 +223,7 @@ def own_position(decoder: Decoder, own: Own) -> dict[str, Value]:
         ".rope.freq_base": float(position.base),
         **own_layers(decoder, own, position),
     }
-    keys = position.scaling.keys() if position.scaling else {}
+    keys = position.scaling.keys(own.whole_ramp) if position.scaling else {}
     if keys is None:  # the SPEC stands for all that the keys say
         return {**found, "locus.position": whole_spec(decoder)}
     return found | keys

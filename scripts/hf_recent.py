@@ -174,6 +174,40 @@ def granite_moe(c: Config) -> Decoder:
     )
 
 
+def gpt_oss(c: Config) -> Decoder:
+    c.rename("num_experts", "num_local_experts")
+    c.rename("experts_per_token", "num_experts_per_tok")
+    for key, only in (("swiglu_alpha", 1.702), ("swiglu_limit", 7.0)):
+        if c.get(key, float, only) != only:
+            raise Failure(f"{c.path}: {key} is {shown(c.values[key])}, expected {only}")
+    if not c.has("rope_parameters") and not c.has("rope_scaling"):  # the class's own
+        c.values["rope_parameters"] = {
+            **{"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0},
+            **{"truncate": False, "original_max_position_embeddings": 4096},
+        }
+    fields = llama_fields(c, base=150000.0, smallest=1e-5, head_dim=64)
+    fields["activation"] = c.choose("hidden_act", {"silu": "clipped_swish"}, "silu")
+    scaling = fields["position"].scaling
+    if c.has("initial_context_length") and scaling:  # the class reads the other name alone
+        initial = c.count("initial_context_length")
+        if initial != scaling.trained:
+            what = f"initial_context_length is {initial}, but original_max_position_embeddings"
+            raise Failure(f"{c.path}: {what}, which is read, is {scaling.trained}")
+    usual = [i % 2 == 0 for i in range(fields["n_layer"])]
+    experts = Experts(
+        n=c.count("num_local_experts", 128),
+        n_used=c.count("num_experts_per_tok", 4),
+        n_ff=fields["n_ff"],
+        normed=True,
+    )
+    return Decoder(
+        architecture="gpt-oss",
+        names=names.GPT_OSS,
+        **fields | local_layers(c, usual, or_none(c, "sliding_window", 128)),
+        experts=experts,
+    )
+
+
 def seed_oss(c: Config) -> Decoder:
     fields = llama_fields(c, head_dim=128)
     return Decoder(architecture="seed_oss", names=names.LLAMA, **fields)

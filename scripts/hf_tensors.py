@@ -10,6 +10,7 @@ import numpy as np
 
 from checkpoint import Tensor
 from hf_decoder import Decoder, Rope
+from hf_experts import alternating
 from hf_folder import Found, Weights, say
 from hf_names import Place, Transform, is_of_weights_alone, transpose, transpose_scaled_by_layer
 from output import Failure
@@ -35,6 +36,7 @@ def shapes_of(d: Decoder) -> dict[str, tuple[int, ...]]:
         "attn_k": (k, width),
         "attn_v": (k, width),
         "attn_output": (width, q),
+        "attn_sinks": (d.n_head,),
         "attn_q_norm": head_norms[0],
         "attn_k_norm": head_norms[1],
         "ffn_gate": (ff, width),
@@ -81,6 +83,13 @@ class Finder:
     def take(self, name: str, shape: tuple[int, ...]) -> Found:
         return self.weights.take(self.name(name), shape)
 
+    def take_bytes(self, name: str, shape: tuple[int, ...]) -> Found:
+        return self.weights.take_of(("U8",), self.name(name), shape)
+
+    @property
+    def n_experts(self) -> int:
+        return self.decoder.experts.n if self.decoder.experts else 0
+
     def tensors(
         self, ours: str, theirs: str, part: str, layer: int = 0, transform: Transform | None = None
     ) -> Iterator[Tensor]:
@@ -108,7 +117,7 @@ class Finder:
             found = self.take(f"{theirs}.weight", (n * rows, cols))
             first = at * rows
             return Tensor(f"{ours}.weight", (rows, cols), lambda: found.rows(first, first + rows))
-        experts = self.decoder.experts.n if self.decoder.experts else 0
+        experts = self.n_experts
         found = self.take(f"{theirs}.weight", (experts, n * rows, cols))
 
         def blocks() -> Iterator[np.ndarray]:
@@ -200,10 +209,15 @@ def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
     for part, (theirs, at, n) in names.fused.items():
         if d.has_experts(i) and finder.shapes[part][0]:
             yield finder.part(block + part, prefix + theirs, part, at, n)
-    if d.has_experts(i) and d.experts:
+    for part, theirs in names.bare.items():
+        found = finder.take(prefix + theirs, finder.shapes[part])
+        yield Tensor(f"{block}{part}.weight", found.shape, found.read)
+    if d.has_experts(i):
         for part, theirs in names.experts.items():
             shape = finder.shapes[part]
-            yield finder.stacked(block + part, prefix + theirs, d.experts.n, shape)
+            yield finder.stacked(block + part, prefix + theirs, finder.n_experts, shape)
+        if names.alternating:
+            yield from alternating(finder, block, prefix + names.alternating)
 
 
 def read_tensors(decoder: Decoder, weights: Weights) -> list[Tensor]:

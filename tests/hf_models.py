@@ -7,11 +7,14 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers as hf
 from torch.overrides import TorchFunctionMode
+
+from hf_mxfp4 import pack
 
 N_VOCAB, N_CONTEXT, N_EMBD, N_FF, N_LAYER, N_HEAD, N_HEAD_KV = 300, 64, 32, 96, 2, 4, 2
 
@@ -34,6 +37,8 @@ class Variant:
     # both are alike, some models repeat one token
     old: Callable[[dict[str, Any]], None] | None = None  # makes config.json one of transformers 4
     patch: Callable[[Any], None] | None = None  # what transformers' class leaves out
+    # Quantises the folder's weights, and returns what they then stand for, by name.
+    pack: Callable[[Path], dict[str, torch.Tensor]] | None = None
 
     def make(self) -> Any:
         own = {"attn_implementation": "eager", "bos_token_id": 0, "eos_token_id": 0}
@@ -85,6 +90,12 @@ def neox_older(config: dict[str, Any]) -> None:
     config["rotary_pct"] = config.pop("partial_rotary_factor")
 
 
+def gpt_oss_older(config: dict[str, Any]) -> None:
+    older(config)
+    config["initial_context_length"] = 16
+    config["experts_per_token"] = config["num_experts_per_tok"]
+
+
 def gemma3_older(config: dict[str, Any]) -> None:
     parameters = config.pop("rope_parameters")
     whole, part = parameters["full_attention"], parameters["sliding_attention"]
@@ -125,6 +136,11 @@ GRANITE_MOE = llama(
     intermediate_size=32, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=3.0,
     attention_multiplier=0.25, residual_multiplier=0.5, logits_scaling=4.0,
     experts_implementation="eager",
+)  # fmt: skip
+GPT_OSS = llama(
+    hidden_size=64, intermediate_size=96, num_hidden_layers=4, head_dim=8, sliding_window=6,
+    num_local_experts=4, num_experts_per_tok=2, experts_implementation="eager",
+    **rope("yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=8.0, truncate=False),
 )  # fmt: skip
 SOME_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "experts_implementation": "eager"}
 
@@ -421,6 +437,20 @@ VARIANTS: dict[str, Variant] = {
     "granitemoe": Variant("GraniteMoe", GRANITE_MOE, "granitemoe"),
     "granitemoeshared": Variant(
         "GraniteMoeShared", GRANITE_MOE | {"shared_intermediate_size": 40}, "granitemoe"
+    ),
+    "gpt_oss": Variant(
+        "GptOss", GPT_OSS, "gpt-oss", generic="a window in layers 0::2 alone", old=gpt_oss_older
+    ),
+    "gpt_oss mxfp4": Variant(
+        "GptOss", GPT_OSS, "gpt-oss", generic="a window in layers 0::2 alone", pack=pack
+    ),
+    "gpt_oss whole dimensions": Variant(
+        "GptOss",
+        GPT_OSS | rope("yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=8.0),
+        "gpt-oss", generic="a window in layers 0::2 alone",
+    ),
+    "gpt_oss all global": Variant(
+        "GptOss", GPT_OSS | {"layer_types": ["full_attention"] * 4}, "locus"
     ),
     "seed_oss": Variant(
         "SeedOss", llama(head_dim=16, attention_bias=True, attention_out_bias=False), "seed_oss"
