@@ -6,6 +6,7 @@
 The folder holds config.json, model.safetensors or pytorch_model.bin (or an index and its parts),
 and tokenizer.json or vocab.json with merges.txt. Model types that are known:
 {families}.
+Of models with pictures ({wrapped}) the text model is read.
 
 Experts in blocks of MXFP4 (gpt-oss) stay what they are, to the bit, under every --type. What would
 change the model's results and has no place in the file is refused by name. An output that is
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from checkpoint import KINDS, Value, refuse_pointer, write
@@ -27,20 +29,22 @@ from hf_own import own_metadata, own_names
 from hf_reading import IGNORED
 from hf_tensors import bare_norms, read_tensors, renamed
 from hf_tokenizer import vocabulary
+from hf_wrapped import WRAPPED, text_config, text_name
 from output import Failure, refuse_inputs, run
 
 QUANTISED = re.compile("quant_method|modules_to_not_convert|dequantize")
+KNOWN = (*FAMILIES, *WRAPPED)  # model types
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 
 
-def check_quantised(config: Config, family: Family) -> None:
-    """Refuses weights that are no floats, unless the family's may be; which of them are, their
-    tensors tell."""
+def check_quantised(config: Config, methods: Sequence[str]) -> None:
+    """Refuses weights that are no floats, unless they are by one of these methods; which of them
+    are, their tensors tell."""
     if not config.has("quantization_config"):
         return
     quantised = config.values["quantization_config"]
     method = quantised.get("quant_method") if isinstance(quantised, dict) else None
-    if method not in family.quantised:
+    if method not in methods:
         what = f" by {shown(method)}" if method else ""
         raise Failure(f"{config.path}: the weights are quantised{what}; floats are expected")
     config.section("quantization_config").refuse_unknown(QUANTISED)
@@ -51,11 +55,11 @@ def check_kind(config: Config) -> Family:
     model_type = config.get("model_type", str)
     family = FAMILIES.get(model_type)
     if family is None:
-        names = ", ".join(FAMILIES)
+        names = ", ".join(KNOWN)
         raise Failure(
             f"{config.path}: model_type {shown(model_type)} is not supported; known: {names}"
         )
-    check_quantised(config, family)
+    check_quantised(config, family.quantised)
     config.refuse("is_encoder_decoder", "an encoder-decoder model doesn't fit")
     if config.has("pruned_heads") and config.values["pruned_heads"]:
         raise Failure(f"{config.path}: pruned_heads: layers of unlike numbers of heads don't fit")
@@ -76,6 +80,14 @@ def check_classes(config: Config, family: Family) -> None:
         if not re.fullmatch(rf"(TF|Flax)?{family.stem}[A-Z]\w+", name):
             raise Failure(f"{config.path}: architecture {shown(name)} is unknown")
         say(f"{config.path}: of a {name} the decoder alone is converted, with the head of tokens")
+
+
+def unwrapped(config: Config) -> Config:
+    """The text model's configuration, where the model has pictures, too; else the same."""
+    if config.get("model_type", str) not in WRAPPED:
+        return config
+    check_quantised(config, ())
+    return text_config(config)
 
 
 def read_decoder(config: Config) -> Decoder:
@@ -137,8 +149,10 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
     read = (".json", ".txt", ".safetensors", ".bin")
     refuse_inputs(output, (path for path in folder.iterdir() if path.suffix in read))
     config = Config(folder / "config.json")
-    decoder = read_decoder(config)
-    tensors = read_tensors(decoder, Weights.of_folder(folder))
+    text = unwrapped(config)
+    decoder = read_decoder(text)
+    weights = Weights.of_folder(folder, str if text is config else text_name)
+    tensors = read_tensors(decoder, weights)
     name = name.encode("utf-8", "replace").decode()  # a folder's name may be any bytes
     architecture, metadata = describe(decoder, generic, folder / "config.json")
     if architecture != "locus":
@@ -146,14 +160,14 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
     elif decoder.bare_norms:
         tensors += bare_norms(decoder)
     metadata = {"general.name": name, **metadata}
-    metadata |= vocabulary(folder, config, decoder.n_vocab)
+    metadata |= vocabulary(folder, text, decoder.n_vocab)
     write(output, architecture, metadata, tensors, kind)
 
 
 def main() -> None:
-    families = textwrap.fill(", ".join(FAMILIES), 98, break_on_hyphens=False)
+    families = textwrap.fill(", ".join(KNOWN), 98, break_on_hyphens=False)
     parser = argparse.ArgumentParser(
-        description=(__doc__ or "").format(families=families),
+        description=(__doc__ or "").format(families=families, wrapped=" and ".join(WRAPPED)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="model folder")

@@ -200,7 +200,13 @@ class Weights:
     """The tensors of a checkpoint, a folder or a file, by name. What has been taken is remembered,
     so that what nobody knew can be told."""
 
-    def __init__(self, folder: Path, tensors: Iterable[tuple[str, Found]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tensors: Iterable[tuple[str, Found]],
+        rename: Callable[[str], str | None] = str,
+    ) -> None:
+        """`rename`: a tensor's name as it is looked for; None: it isn't wanted."""
         self.folder = folder
         self.found: dict[str, Found] = {}
         self.taken: set[str] = set()
@@ -208,7 +214,9 @@ class Weights:
         for given, tensor in tensors:
             parts = given.split(".")
             wrapped |= {part for part in parts if part in WRAPPERS}
-            name = ".".join(part for part in parts if part not in WRAPPERS)
+            name = rename(".".join(part for part in parts if part not in WRAPPERS))
+            if name is None:
+                continue
             if name in self.found:
                 raise Failure(f"{folder}: tensor {shown(name)} is there twice")
             self.found[name] = tensor
@@ -220,12 +228,12 @@ class Weights:
                     raise Failure(f"{folder}: quantised by {maker} ({name}); floats are expected")
 
     @classmethod
-    def of_folder(cls, folder: Path) -> Weights:
+    def of_folder(cls, folder: Path, rename: Callable[[str], str | None] = str) -> Weights:
         def tensors() -> Iterator[tuple[str, Found]]:
             for path in weight_files(folder):
                 yield from (safetensors_file if path.suffix == ".safetensors" else torch_file)(path)
 
-        return cls(folder, tensors())
+        return cls(folder, tensors(), rename)
 
     def __contains__(self, name: str) -> bool:
         return name in self.found

@@ -43,7 +43,16 @@ def rotates_where_local(fields: Fields) -> None:
     fields["position"] = fields["position"].only(layers)
 
 
+GEMMA3 = {  # absent in published configurations
+    **{"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216},
+    **{"num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4},
+    "max_position_embeddings": 131072,
+}
+
+
 def gemma3(c: Config) -> Decoder:
+    for key, value in GEMMA3.items():
+        c.values.setdefault(key, value)
     fields = gemma_fields(c, read_layered_rope, default=1e6, local=1e4)
     if or_none(c, "attn_logit_softcapping", 0.0):
         raise Failure(f"{c.path}: attn_logit_softcapping isn't null; the class passes it over")

@@ -58,7 +58,7 @@ class Desk:
         """Architecture and keys."""
         self.path.write_text(json.dumps(config))
         with contextlib.redirect_stderr(io.StringIO()):
-            decoder = convert_hf.read_decoder(Config(self.path))
+            decoder = convert_hf.read_decoder(convert_hf.unwrapped(Config(self.path)))
         return convert_hf.describe(decoder, generic, self.path)
 
     def says(self, name: str, config: dict[str, Any], architecture: str, **keys: object) -> None:

@@ -142,6 +142,10 @@ GPT_OSS = llama(
     num_local_experts=4, num_experts_per_tok=2, experts_implementation="eager",
     **rope("yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=8.0, truncate=False),
 )  # fmt: skip
+VISION = {
+    "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "image_size": 28, "patch_size": 7,
+}  # fmt: skip
 SOME_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "experts_implementation": "eager"}
 
 VARIANTS: dict[str, Variant] = {
@@ -394,6 +398,27 @@ VARIANTS: dict[str, Variant] = {
         },
         "gemma3", config="Gemma3Text", generic="a window in layers 0::3,1 alone",
         old=gemma3_older,
+    ),
+    "gemma3": Variant(
+        "Gemma3",
+        {
+            "text_config": COMMON | {
+                "num_hidden_layers": 3, "head_dim": 8, "query_pre_attn_scalar": 8,
+                "sliding_window": 5, "layer_types": ["sliding_attention"] * 2 + ["full_attention"],
+            },
+            "vision_config": VISION | {"vision_use_head": False}, "mm_tokens_per_image": 4,
+        },
+        "gemma3", end="ForConditionalGeneration", generic="a window in layers 0,1 alone",
+        is_shared=False,
+    ),
+    "mistral3": Variant(
+        "Mistral3",
+        {
+            "text_config": llama(model_type="mistral", sliding_window=7, head_dim=8),
+            "vision_config": VISION | {"model_type": "pixtral", "head_dim": 8},
+            "tie_word_embeddings": False,
+        },
+        "llama", end="ForConditionalGeneration", is_shared=False,
     ),
     "olmo": Variant("Olmo", COMMON | rope() | {"clip_qkv": 1.0}, "olmo"),
     "olmo3": Variant(

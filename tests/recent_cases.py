@@ -8,6 +8,8 @@ isn't understood is refused by name. Needs no PyTorch. Prints as convert_cases.p
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -20,8 +22,9 @@ import gguf
 import numpy as np
 from safetensors.numpy import save_file
 
+import convert_hf
 from checks import Checks
-from family_cases import Desk, convert, write_tokenizer
+from family_cases import Desk, convert, llama_folder, write_tokenizer
 
 # ---- gpt-oss -------------------------------------------------------------------------------
 
@@ -224,6 +227,98 @@ def check_gpt_oss_refusals(checks: Checks, work: Path) -> None:
     refused("rows of 80, no whole blocks of 32", narrow, intermediate_size=80)
 
 
+# ---- models with pictures ------------------------------------------------------------------
+
+GEMMA3: dict[str, Any] = {  # as the one of 4 billion is published
+    "architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 255999,
+    "eoi_token_index": 256000, "eos_token_id": [1, 106], "image_token_index": 262144,
+    "initializer_range": 0.02, "mm_tokens_per_image": 256, "model_type": "gemma3",
+    "text_config": {
+        "hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text",
+        "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+        "sliding_window": 1024,
+    },
+    "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0",
+    "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model"},
+}  # fmt: skip
+MISTRAL3: dict[str, Any] = {
+    "architectures": ["Mistral3ForConditionalGeneration"], "image_token_index": 10,
+    "model_type": "mistral3", "multimodal_projector_bias": False, "projector_hidden_act": "gelu",
+    "spatial_merge_size": 2, "vision_feature_layer": -1, "vision_config": {"model_type": "pixtral"},
+    "tie_word_embeddings": False, "eos_token_id": 3,
+    "text_config": {
+        "attention_dropout": 0.0, "head_dim": 16, "hidden_act": "silu", "hidden_size": 64,
+        "initializer_range": 0.02, "intermediate_size": 96, "max_position_embeddings": 131072,
+        "model_type": "mistral", "num_attention_heads": 4, "num_hidden_layers": 1,
+        "num_key_value_heads": 2, "rms_norm_eps": 1e-05, "rope_theta": 1000000000.0,
+        "sliding_window": None, "use_cache": True, "vocab_size": 512,
+    },
+}  # fmt: skip
+
+
+def check_wrapped(desk: Desk) -> None:
+    desk.says(
+        "Gemma 3 4b", GEMMA3, "gemma3", vocab_size=262208, attention__head_count=8,
+        attention__head_count_kv=4, attention__key_length=256, context_length=131072,
+        attention__sliding_window=1024, rope__freq_base=1000000.0, rope__scaling__factor=8.0,
+        attention__scale=None,
+    )  # fmt: skip
+    desk.says("Mistral Small 3.1", MISTRAL3, "llama", attention__sliding_window=None,
+              rope__freq_base=1000000000.0)  # fmt: skip
+
+    def inside(config: dict[str, Any], **changes: object) -> dict[str, Any]:
+        return config | {"text_config": config["text_config"] | changes}
+
+    desk.refuses("text_config is missing", GEMMA3 | {"text_config": None})
+    desk.refuses("text_config is 3, expected dict", GEMMA3 | {"text_config": 3})
+    desk.refuses(
+        "text_config: model_type is 'ministral3'", inside(MISTRAL3, model_type="ministral3")
+    )
+    desk.refuses("text_config: 'x' is 1, which is unknown", inside(GEMMA3, x=1))
+    desk.refuses("'spatial_merge_size' is 2, which is unknown", GEMMA3 | {"spatial_merge_size": 2})
+    desk.refuses("architectures is ['X'], expected Gemma3For", GEMMA3 | {"architectures": ["X"]})
+    desk.refuses("quantised by 'fp8'", MISTRAL3 | {"quantization_config": {"quant_method": "fp8"}})
+    desk.refuses(
+        "quantised by 'fp8'", inside(MISTRAL3, quantization_config={"quant_method": "fp8"})
+    )
+    desk.refuses("attention to later tokens", inside(GEMMA3, use_bidirectional_attention=True))
+
+
+def check_wrapped_names(checks: Checks, work: Path) -> None:
+    """Names as they were published at one time or another make the same file, whatever there is of
+    pictures; what is of neither is refused."""
+    output, plain = work / "wrapped.gguf", llama_folder(work / "llama")
+    plain["model.layers.0.mlp.down_proj.weight"] *= 2
+    parts = ("vision_tower.x.weight", "multi_modal_projector.norm.weight")
+    pictures = {name: np.ones(3, np.float32) for name in parts}
+
+    def named(head: str, body: str, of_pictures: str) -> Tensors:
+        found = {f"{of_pictures}{name}": values for name, values in pictures.items()}
+        for name, values in plain.items():
+            bare = name.removeprefix("model.")
+            found[f"{head}{name}" if bare == name else f"{body}{bare}"] = values
+        return found
+
+    def converted(tensors: Tensors) -> bytes:
+        return convert(folder_of(work, MISTRAL3, tensors), output, "f32")
+
+    wanted = converted(named("", "model.language_model.", "model."))
+    reader = gguf.GGUFReader(output)
+    field = reader.fields["tokenizer.ggml.eos_token_id"].contents()
+    checks.that(field == 3, f"the outer eos_token_id is 3, but {field} is told")
+    held = next(t for t in reader.tensors if t.name == "blk.0.ffn_down.weight")
+    checks.that(np.array_equal(held.data, plain["model.layers.0.mlp.down_proj.weight"]), held.name)
+    for names in (("language_model.", "language_model.model.", ""), ("", "language_model.", "")):
+        checks.that(converted(named(*names)) == wanted, f"{names}: other bytes")
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        convert_hf.convert(work / "folder", output, "f32", "tiny")
+    words = "the text model alone is converted, without vision_tower and multi_modal_projector"
+    checks.that(words in said.getvalue(), f"what is said: {said.getvalue()!r}")
+    more = named("", "model.language_model.", "") | {"model.audio.weight": plain["lm_head.weight"]}
+    checks.refused("audio", "unexpected tensor model.audio.weight", lambda: converted(more), work)
+
+
 def main() -> None:
     work = Path(sys.argv[1])
     checks = Checks()
@@ -232,6 +327,8 @@ def main() -> None:
     check_blocks(checks, work)
     check_floats(checks, work)
     check_gpt_oss_refusals(checks, work)
+    check_wrapped(desk)
+    check_wrapped_names(checks, work)
     checks.report()
 
 
