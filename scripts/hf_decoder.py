@@ -177,6 +177,7 @@ class Decoder:
     norm_position: str = "pre"
     embedding_norm: bool = False
     bare_norms: bool = False  # have no weights
+    bare_head_norms: bool = False  # queries and keys have such norms, too
     parallel_residual: bool = False
     embedding_scale: float = 1
     attention_scale: float | None = None  # of scores; None: 1/sqrt(head_dim)

@@ -58,6 +58,7 @@ from hf_recent import (
     glm4,
     gpt_oss,
     granite_moe,
+    nanochat,
     olmo,
     olmo3,
     olmoe,
@@ -126,6 +127,7 @@ FAMILIES = {
     "gpt_oss": Family(
         gpt_oss, "GptOss", experts=("num_local_experts", "num_experts"), quantised=("mxfp4",)
     ),
+    "nanochat": Family(nanochat, "NanoChat"),
     "seed_oss": Family(seed_oss, "SeedOss"),
     "arcee": Family(arcee, "Arcee"),
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),

@@ -113,6 +113,21 @@ def adjacent_keys(values: np.ndarray, place: Place) -> np.ndarray:
     return adjacent_pairs(values, place.n_head_kv)
 
 
+def swapped_halves(values: np.ndarray, n_head: int) -> np.ndarray:
+    """Rows of a head that rotate backwards in pairs (k, k + d/2) to pairs (k + d/2, k), which then
+    rotate forwards."""
+    parts = values.reshape(n_head, 2, -1, *values.shape[1:])
+    return parts[:, ::-1].reshape(values.shape)
+
+
+def swapped_queries(values: np.ndarray, place: Place) -> np.ndarray:
+    return swapped_halves(values, place.n_head)
+
+
+def swapped_keys(values: np.ndarray, place: Place) -> np.ndarray:
+    return swapped_halves(values, place.n_head_kv)
+
+
 def transpose_scaled_by_layer(values: np.ndarray, place: Place) -> np.ndarray:
     """Conv1D [q | k | v] whose queries are divided by the layer's number, counted from 1, as
     GPT-2's scale_attn_by_inverse_layer_idx divides the scores."""
@@ -425,6 +440,12 @@ GPT_OSS = LLAMA.but(
     parts=NO_MLP | {"ffn_gate_inp": "mlp.router"},
     bare={"attn_sinks": "self_attn.sinks"},
     alternating="mlp.experts.",
+)
+BACKWARDS = {"attn_q": swapped_queries, "attn_k": swapped_keys}
+NANOCHAT = UNGATED.but(
+    whole={"output_norm": None},
+    parts=NO_NORMS | {"ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"},
+    transforms=BACKWARDS,
 )
 NEMOTRON = UNGATED.but(
     transforms=dict.fromkeys(("attn_norm", "ffn_norm", "output_norm"), plus_one),

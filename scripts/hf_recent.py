@@ -183,6 +183,30 @@ def granite_moe(c: Config) -> Decoder:
     )
 
 
+NANOCHAT = {  # no norm has weights: that of queries and keys, after they rotate, is the same before
+    **{"norm": "rmsnorm", "bare_norms": True, "bare_head_norms": True, "embedding_norm": True},
+}
+
+
+def nanochat(c: Config) -> Decoder:
+    c.values.setdefault("intermediate_size", 8192)
+    shape = grouped(c)
+    position = read_rope(c, shape)
+    if position.scaling and position.scaling.kind in ("yarn", "longrope"):
+        what = f"rope_type {position.scaling.kind} scales queries and keys, which are normed then"
+        raise Failure(f"{c.path}: {what}; it isn't read")
+    return Decoder(
+        architecture="nanochat",
+        names=names.NANOCHAT,
+        **shape,
+        **NANOCHAT | rmsnorm(c, 1e-6),
+        activation=activation(c, "hidden_act", "relu2"),
+        position=position,
+        logit_cap=or_none(c, "final_logit_softcapping", 15.0),
+        tied=tied(c, False),
+    )
+
+
 def gpt_oss(c: Config) -> Decoder:
     c.rename("num_experts", "num_local_experts")
     c.rename("experts_per_token", "num_experts_per_tok")

@@ -253,9 +253,14 @@ def renamed(tensors: list[Tensor], names: Mapping[str, str]) -> list[Tensor]:
 
 def bare_norms(decoder: Decoder) -> list[Tensor]:
     """Weights of ones, for an architecture whose norms have some."""
-    parts = [f"blk.{i}.{part}_norm" for i in range(decoder.n_layer) for part in ("attn", "ffn")]
-    ones = np.ones(decoder.n_embd, np.float32)
-    return [Tensor.of(f"{name}.weight", ones) for name in (*parts, "output_norm")]
+    widths = {"token_embd_norm": decoder.n_embd} if decoder.embedding_norm else {}
+    of_layer = {"attn_norm": decoder.n_embd, "ffn_norm": decoder.n_embd}
+    if decoder.bare_head_norms:
+        of_layer |= dict.fromkeys(("attn_q_norm", "attn_k_norm"), decoder.head_dim)
+    for i in range(decoder.n_layer):
+        widths |= {f"blk.{i}.{part}": width for part, width in of_layer.items()}
+    widths["output_norm"] = decoder.n_embd
+    return [Tensor.of(f"{name}.weight", np.ones(n, np.float32)) for name, n in widths.items()]
 
 
 def check_left(decoder: Decoder, weights: Weights) -> None:

@@ -321,7 +321,7 @@ READ_WHOLE = (
     "llama", "mistral", "mixtral", "smollm3", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "gemma",
     "gemma2", "gemma3_text", "olmo", "olmo2", "olmo3", "olmoe", "cohere", "cohere2", "granite",
     "granitemoe", "granitemoeshared", "starcoder2", "seed_oss", "arcee", "ernie4_5", "exaone4",
-    "falcon", "gpt_oss",
+    "falcon", "gpt_oss", "nanochat",
 )  # fmt: skip
 
 

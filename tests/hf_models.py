@@ -477,6 +477,15 @@ VARIANTS: dict[str, Variant] = {
     "gpt_oss all global": Variant(
         "GptOss", GPT_OSS | {"layer_types": ["full_attention"] * 4}, "locus"
     ),
+    "nanochat": Variant(
+        "NanoChat", COMMON | rope() | {"final_logit_softcapping": 3.0}, "locus", spread=2
+    ),
+    "nanochat biases, stretched": Variant(
+        "NanoChat",
+        COMMON | rope("linear", factor=4.0)
+        | {"attention_bias": True, "final_logit_softcapping": None, "rms_norm_eps": 1e-3},
+        "locus", spread=2,
+    ),
     "seed_oss": Variant(
         "SeedOss", llama(head_dim=16, attention_bias=True, attention_out_bias=False), "seed_oss"
     ),

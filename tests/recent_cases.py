@@ -227,6 +227,35 @@ def check_gpt_oss_refusals(checks: Checks, work: Path) -> None:
     refused("rows of 80, no whole blocks of 32", narrow, intermediate_size=80)
 
 
+# ---- nanochat ------------------------------------------------------------------------------
+
+NANOCHAT_CONFIG: dict[str, Any] = {
+    "architectures": ["NanoChatForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+    "bos_token_id": 0, "final_logit_softcapping": 15.0, "hidden_act": "relu2", "hidden_size": 64,
+    "intermediate_size": 256, "max_position_embeddings": 2048, "model_type": "nanochat",
+    "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-06, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+    "tie_word_embeddings": False, "vocab_size": 512,
+}  # fmt: skip
+
+
+def check_nanochat(desk: Desk) -> None:
+    desk.says(
+        "nanochat", NANOCHAT_CONFIG, "locus", norm="rmsnorm", embedding_norm=True, gated=False,
+        activation="relu_squared", final_logit_softcapping=15.0, norm_epsilon=1e-6,
+        position="rope:pairs=half,dim=16,base=10000",
+    )  # fmt: skip
+    absent = ("final_logit_softcapping", "intermediate_size", "rms_norm_eps", "hidden_act")
+    bare = {key: value for key, value in NANOCHAT_CONFIG.items() if key not in absent}
+    desk.says("what its class has by itself", bare, "locus", feed_forward_length=8192,
+              activation="relu_squared", final_logit_softcapping=15.0)  # fmt: skip
+    none = NANOCHAT_CONFIG | {"final_logit_softcapping": None}
+    desk.says("without a cap", none, "locus", final_logit_softcapping=None)
+    yarn = {"rope_type": "yarn", "factor": 4.0}
+    desk.refuses("yarn scales queries and keys", NANOCHAT_CONFIG | {"rope_parameters": yarn})
+    desk.refuses("'window_pattern' is 'SSSL'", NANOCHAT_CONFIG | {"window_pattern": "SSSL"})
+
+
 # ---- models with pictures ------------------------------------------------------------------
 
 GEMMA3: dict[str, Any] = {  # as the one of 4 billion is published
@@ -327,6 +356,7 @@ def main() -> None:
     check_blocks(checks, work)
     check_floats(checks, work)
     check_gpt_oss_refusals(checks, work)
+    check_nanochat(desk)
     check_wrapped(desk)
     check_wrapped_names(checks, work)
     checks.report()
