@@ -167,7 +167,7 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
 def main() -> None:
     families = textwrap.fill(", ".join(KNOWN), 98, break_on_hyphens=False)
     parser = argparse.ArgumentParser(
-        description=(__doc__ or "").format(families=families, wrapped=" and ".join(WRAPPED)),
+        description=(__doc__ or "").format(families=families, wrapped=", ".join(WRAPPED)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="model folder")

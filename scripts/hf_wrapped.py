@@ -13,16 +13,28 @@ from output import Failure
 
 @dataclass(frozen=True)
 class Wrapped:
-    """A row a model_type: its class, without the ending, the model_type of its text_config, and the
-    keys of pictures beside it."""
+    """A row a model_type: its class, without the ending, the model_type of its text_config, the
+    keys of pictures beside it, and those of text_config that the text model's class reads alone."""
 
     stem: str
     text: str
     keys: str
+    passed_over: tuple[str, ...] = ()
 
 
 WRAPPED = {
-    "gemma3": Wrapped("Gemma3", "gemma3_text", r"mm_tokens_per_image|[be]oi_token_(index|id)"),
+    "gemma3": Wrapped(
+        "Gemma3",
+        "gemma3_text",
+        r"mm_tokens_per_image|[be]oi_token_(index|id)",
+        passed_over=("final_logit_softcapping",),
+    ),
+    "internvl": Wrapped(
+        "InternVL",
+        "qwen2",
+        "image_seq_length|downsample_ratio|projector_hidden_act|vision_feature_(layer"
+        "|select_strategy)",
+    ),
     "mistral3": Wrapped(
         "Mistral3",
         "mistral",
@@ -59,6 +71,10 @@ def text_config(config: Config) -> Config:
     found = text.values.setdefault("model_type", row.text)
     if found != row.text:
         raise Failure(f"{text.path}: model_type is {shown(found)}, expected {shown(row.text)}")
+    for key in row.passed_over:
+        if text.values.get(key) is not None:
+            what = f"{key} is {shown(text.values[key])}, which {known[0]} passes over"
+            raise Failure(f"{text.path}: {what}; null is expected")
     text.values["tie_word_embeddings"] = config.get("tie_word_embeddings", bool, True)
     for key in OF_TOKENS:
         if config.values.get(key) is not None:

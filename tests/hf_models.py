@@ -411,6 +411,15 @@ VARIANTS: dict[str, Variant] = {
         "gemma3", end="ForConditionalGeneration", generic="a window in layers 0,1 alone",
         is_shared=False,
     ),
+    "internvl": Variant(
+        "InternVL",
+        {
+            "text_config": llama(model_type="qwen2"),
+            "vision_config": VISION | {"image_size": [28, 28], "patch_size": [7, 7]},
+            "tie_word_embeddings": False,
+        },
+        "qwen2", end="ForConditionalGeneration", is_shared=False,
+    ),
     "mistral3": Variant(
         "Mistral3",
         {

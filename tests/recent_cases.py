@@ -310,6 +310,8 @@ def check_wrapped(desk: Desk) -> None:
     desk.refuses(
         "quantised by 'fp8'", inside(MISTRAL3, quantization_config={"quant_method": "fp8"})
     )
+    capped = inside(GEMMA3, final_logit_softcapping=30.0)
+    desk.refuses("which Gemma3ForConditionalGeneration passes over", capped)
     desk.refuses("attention to later tokens", inside(GEMMA3, use_bidirectional_attention=True))
 
 
