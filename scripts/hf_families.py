@@ -62,6 +62,7 @@ from hf_recent import (
     olmoe,
     seed_oss,
 )
+from hf_remote import internlm2
 
 
 @dataclass(frozen=True)
@@ -124,4 +125,5 @@ FAMILIES = {
     "seed_oss": Family(seed_oss, "SeedOss"),
     "arcee": Family(arcee, "Arcee"),
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),
+    "internlm2": Family(internlm2, "InternLM2"),
 }

@@ -48,6 +48,7 @@ class Names:
     fused: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
     base: str = ""  # before the names of a file that holds the head, too; without it, they may lack
     buffers: str = ""  # pattern of what older files hold, though it follows from the configuration
+    apart: bool = False  # attn_qkv is written as attn_q, attn_k and attn_v
 
     def but(self, **changes: Any) -> Names:
         """The same with changes; mappings are added to, and a name of None is left out."""
@@ -119,9 +120,20 @@ def transpose_scaled_by_layer(values: np.ndarray, place: Place) -> np.ndarray:
     return values
 
 
+def unit_rows(values: np.ndarray, place: Place) -> np.ndarray:
+    """Rows of length 1: a head whose logits are the cosines times the length of what it reads."""
+    squares = np.square(values, dtype=np.float64).sum(axis=-1, keepdims=True)
+    return (values / np.maximum(np.sqrt(squares), 1e-12)).astype(np.float32)
+
+
 def is_of_weights_alone(transform: Transform) -> bool:
     """Whether a bias isn't transformed as its weights are."""
     return transform is plus_one
+
+
+def is_by_rows(transform: Transform) -> bool:
+    """Whether some rows are transformed as they are among all."""
+    return transform in (plus_one, unit_rows)
 
 
 # ---- families ------------------------------------------------------------------------------

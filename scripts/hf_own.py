@@ -152,6 +152,7 @@ OWN = {
     ),
     "ernie4_5": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "arcee": Own("rmsnorm", "relu_squared", ADJACENT),
+    "internlm2": Own("rmsnorm", "silu", ADJACENT, gated=True),
 }
 
 

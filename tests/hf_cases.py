@@ -3,13 +3,13 @@
 
     hf_cases.py FOLDER LOCUS [NAME...]
 
-FOLDER is an empty one to work in, LOCUS the program. For each variant of hf_models.py (those named,
-or all) a tiny random model is saved by transformers and converted, and the program's results are
-held against those of the class in double precision: logits of a text that goes past the trained
-length where the model can, read at once and token by token; 20 tokens by greedy choice; the text's
-tokens. Then as architecture `locus`, and from the configuration as transformers 4 wrote it. Prints
-a table, a line for each check that fails and "NN%: Checks: N, Failures: N, Errors: 0" at the end;
-exits 1 if any failed.
+FOLDER is an empty one to work in, LOCUS the program. For each variant of hf_models.py and of
+hf_own_models.py (those named, or all) a tiny random model is saved and converted, and the program's
+results are held against those of transformers' class in double precision: logits of a text that
+goes past the trained length where the model can, read at once and token by token; 20 tokens by
+greedy choice; the text's tokens. Then as architecture `locus`, and from the configuration as
+transformers 4 wrote it. Prints a table, a line for each check that fails and
+"NN%: Checks: N, Failures: N, Errors: 0" at the end; exits 1 if any failed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
 import gguf
 import numpy as np
 import safetensors
+import safetensors.torch
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -37,6 +39,7 @@ import convert_hf
 from checks import Checks
 from golden import randomise
 from hf_models import N_VOCAB, VARIANTS, Variant, exact
+from hf_own_models import OWN_CODE
 from output import Failure
 
 TOLERANCE = 1e-5  # of the largest logit
@@ -160,6 +163,17 @@ COLUMNS = {
 }  # fmt: skip
 
 
+def save(model: Any, folder: Path, variant: Variant) -> None:
+    if variant.own is None:
+        model.save_pretrained(folder)
+        return
+    folder.mkdir()
+    config, tensors = variant.own(model.state_dict())
+    (folder / "config.json").write_text(json.dumps(config))
+    held = {name: values.contiguous().clone() for name, values in tensors.items()}
+    safetensors.torch.save_file(held, folder / "model.safetensors")
+
+
 def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
     folder, file = bench.work / "folder", bench.work / "model.gguf"
     shutil.rmtree(folder, ignore_errors=True)
@@ -171,7 +185,7 @@ def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
             of_layer = re.search(r"\.\d+\.", name)
             parameter.data *= variant.spread if of_layer else 1 / variant.spread
     model.eval()
-    model.save_pretrained(folder)
+    save(model, folder, variant)
     for path in bench.tokenizer.iterdir():
         shutil.copy(path, folder)
     architecture = convert(folder, file)
@@ -215,7 +229,9 @@ def check_names(row: Row, folder: Path, file: Path) -> None:
     wrong = []
     with safetensors.safe_open(folder / "model.safetensors", "np") as weights:
         for name in weights.keys():  # noqa: SIM118 (no mapping)
-            if re.search(r"\.(experts|norms)\.\d+\.|input_linear", name):  # stacked, or split
+            if re.search(
+                r"\.(experts|norms)\.\d+\.|input_linear|wqkv|W_pack", name
+            ):  # stacked, or split
                 continue
             bare = name.removeprefix("transformer.")  # as published BLOOMs are
             found = [names.get_name(n, try_suffixes=(".weight", ".bias")) for n in (name, bare)]
@@ -265,7 +281,8 @@ def check_older(bench: Bench, row: Row, variant: Variant, folder: Path, file: Pa
 
 def main() -> None:
     bench = Bench(Path(sys.argv[1]), sys.argv[2])
-    names = sys.argv[3:] or list(VARIANTS)
+    variants = VARIANTS | OWN_CODE
+    names = sys.argv[3:] or list(variants)
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(1)
@@ -274,7 +291,7 @@ def main() -> None:
     for name in names:
         row = Row(checks, name)
         try:
-            check_variant(bench, row, VARIANTS[name])
+            check_variant(bench, row, variants[name])
         except Exception as error:  # shown as what it is, and the others go on
             checks.that(False, f"{name}: {type(error).__name__}: {error}")
         row.print()

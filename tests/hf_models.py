@@ -34,6 +34,8 @@ class Variant:
     # both are alike, some models repeat one token
     old: Callable[[dict[str, Any]], None] | None = None  # makes config.json one of transformers 4
     patch: Callable[[Any], None] | None = None  # what transformers' class leaves out
+    # config.json and tensors as the family's own code has them, of the class's tensors.
+    own: Callable[[dict[str, torch.Tensor]], tuple[dict, dict]] | None = None
 
     def make(self) -> Any:
         own = {"attn_implementation": "eager", "bos_token_id": 0, "eos_token_id": 0}
