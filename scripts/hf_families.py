@@ -62,7 +62,7 @@ from hf_recent import (
     olmoe,
     seed_oss,
 )
-from hf_remote import internlm2
+from hf_remote import baichuan, internlm2
 
 
 @dataclass(frozen=True)
@@ -125,5 +125,6 @@ FAMILIES = {
     "seed_oss": Family(seed_oss, "SeedOss"),
     "arcee": Family(arcee, "Arcee"),
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),
+    "baichuan": Family(baichuan, "Baichuan", others=("BaiChuanForCausalLM",)),
     "internlm2": Family(internlm2, "InternLM2"),
 }

@@ -37,6 +37,7 @@ class Own:
     local_base: float = 0  # of local layers' rotation; 0: as others'
     unscaled_local: bool = False  # whose rotation isn't scaled
     bare_norms: bool = False
+    biased_layers: int = 0  # a model of so many has ALiBi
     layout: str = ""  # tensor_data_layout
     renamed: Mapping[str, str] = field(default_factory=dict)  # a layer's tensors, if all are there
     says: frozenset[str] = field(default_factory=frozenset)
@@ -152,6 +153,12 @@ OWN = {
     ),
     "ernie4_5": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "arcee": Own("rmsnorm", "relu_squared", ADJACENT),
+    "baichuan": Own(
+        *("rmsnorm", "silu", ADJACENT),
+        gated=True,
+        biased_layers=40,
+        layout="Meta AI original pth",
+    ),
     "internlm2": Own("rmsnorm", "silu", ADJACENT, gated=True),
 }
 
@@ -219,8 +226,8 @@ def own_position(decoder: Decoder, own: Own) -> dict[str, Value]:
 def refuse_fixed(decoder: Decoder, own: Own) -> None:
     """What the architecture's name alone says, and no key can change."""
     spec = decoder.position.spec()
-    exact = own.position == "learned"
-    if spec != own.position if exact else not spec.startswith(own.position):
+    usual = "alibi" if decoder.n_layer == own.biased_layers else own.position
+    if spec != usual if usual == "learned" else not spec.startswith(usual):
         raise Unsayable(f"position {spec.split(',')[0]}")
     for name in (
         *("norm", "norm_position", "activation", "gated", "embedding_norm"),

@@ -3,11 +3,13 @@ the names and formulas of that code are, which is never run. See hf_families.py.
 
 from __future__ import annotations
 
+from typing import Any
+
 import hf_names as names
-from hf_decoder import Decoder, Rope
+from hf_decoder import Alibi, Decoder, Rope
 from hf_folder import Config, shown
 from hf_names import ADJACENT, LLAMA
-from hf_reading import Fields, activation, grouped, rmsnorm, tied
+from hf_reading import Fields, activation, read_shape, rmsnorm, tied
 from hf_rope import read_rope
 from output import Failure
 
@@ -32,12 +34,19 @@ INTERNLM2 = LLAMA.but(
     apart=True,
 )
 
+BAICHUAN = LLAMA.but(
+    parts={"attn_q": None, "attn_k": None, "attn_v": None, "attn_qkv": "self_attn.W_pack"},
+    transforms=ADJACENT,
+    apart=True,
+)
+BAICHUAN2 = BAICHUAN.but(transforms={"output": names.unit_rows})
+
 # ---- what they share -----------------------------------------------------------------------
 
 
-def older_shape(c: Config) -> Fields:
-    """Of classes whose heads are as wide as the model divided by their number."""
-    shape = grouped(c)
+def older_shape(c: Config, n_head_kv: str | None = "num_key_value_heads", **more: Any) -> Fields:
+    """Of classes whose heads are as wide as the model divided by their number; see read_shape."""
+    shape = read_shape(c, n_head_kv=n_head_kv, **more)
     width = shape["n_embd"] // shape["n_head"]
     if shape["head_dim"] != width:
         raise Failure(
@@ -61,6 +70,9 @@ def older_rope(c: Config, shape: Fields, pairs: str, *kinds: str, **usual: float
     return rope
 
 
+BIASED_LAYERS = 40  # of a Baichuan with ALiBi
+VOCABULARIES = (64000, 125696)  # of Baichuan and of Baichuan 2
+
 # ---- families ------------------------------------------------------------------------------
 
 
@@ -74,5 +86,40 @@ def internlm2(c: Config) -> Decoder:
         activation=activation(c, "hidden_act", "silu"),
         gated=True,
         position=older_rope(c, shape, "adjacent", "linear", "dynamic"),
+        tied=tied(c, False),
+    )
+
+
+def baichuan(c: Config) -> Decoder:
+    """The models of 7 and of 13 billion are of two classes, and so are the first and the second
+    version of each, all of one name. The larger ones have ALiBi and 40 layers, and their
+    configuration no max_position_embeddings; the second version norms its head's rows."""
+    biased = not c.has("max_position_embeddings")
+    context = "model_max_length" if biased else "max_position_embeddings"
+    shape = older_shape(c, None, n_context=context)
+    if biased != (shape["n_layer"] == BIASED_LAYERS):
+        with_or_without = "without" if biased else "with"
+        raise Failure(
+            f"{c.path}: {shape['n_layer']} layers {with_or_without} max_position_embeddings; "
+            f"{BIASED_LAYERS} without (ALiBi) or another number with it (rotary) is expected"
+        )
+    normed = c.has("z_loss_weight") or shape["n_vocab"] == VOCABULARIES[1]
+    if not normed and shape["n_vocab"] != VOCABULARIES[0]:
+        raise Failure(
+            f"{c.path}: vocab_size is {shape['n_vocab']} and there is no z_loss_weight, so that "
+            f"nothing tells whether the head is normed; {VOCABULARIES[0]} (it isn't) or "
+            f"{VOCABULARIES[1]} (it is) is expected"
+        )
+    if normed:
+        c.refuse("tie_word_embeddings", "a normed head that is the embedding doesn't fit")
+    c.has("_from_model_config")
+    return Decoder(
+        architecture="baichuan",
+        names=BAICHUAN2 if normed else BAICHUAN,
+        **shape,
+        **rmsnorm(c, 1e-6),
+        activation=activation(c, "hidden_act", "silu"),
+        gated=True,
+        position=Alibi() if biased else Rope(shape["head_dim"], 10000.0, "adjacent"),
         tied=tied(c, False),
     )

@@ -135,9 +135,10 @@ def expected(
         model = variant.make().eval()
         model.load_state_dict(state)
         logits = model(input_ids=tokens).logits[0].numpy()
+        no_tokens = list(range(N_VOCAB, logits.shape[1]))  # ids without one
         chosen = model.generate(
             input_ids=prompt, attention_mask=torch.ones_like(prompt), do_sample=False,
-            max_new_tokens=N_NEW, pad_token_id=0,
+            max_new_tokens=N_NEW, pad_token_id=0, suppress_tokens=no_tokens or None,
         )[0, variant.prompt :].tolist()  # fmt: skip
     return logits, chosen
 

@@ -82,6 +82,65 @@ def internlm2(state: State, **more: Any) -> tuple[Config, State]:
     return config, renamed(fused(state, "wqkv", in_groups), names)
 
 
+def stacked(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.cat((q, k, v))
+
+
+def baichuan(state: State, **more: Any) -> tuple[Config, State]:
+    return config_of("baichuan", "Baichuan", **more), fused(state, "W_pack", stacked)
+
+
+def norm_head(model: Any) -> None:
+    """The class's head norms its rows before it multiplies with them."""
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        weight = model.lm_head.weight
+        return x @ (weight / weight.norm(dim=1, keepdim=True)).T
+
+    model.lm_head.forward = forward
+
+
+class Unrotated(torch.nn.Module):
+    """In place of a class's rotary embedding: no rotation."""
+
+    def __init__(self, head_dim: int) -> None:
+        super().__init__()
+        self.head_dim = head_dim
+
+    def forward(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple:
+        angles = torch.zeros(*position_ids.shape, self.head_dim, dtype=x.dtype)
+        return angles.cos(), angles.sin()
+
+
+def add_alibi(model: Any) -> None:
+    """A Llama whose mask has the slopes times the distances, and that doesn't rotate."""
+    n_head = model.config.num_attention_heads
+    model.model.rotary_emb = Unrotated(model.config.head_dim)
+    slopes = 2.0 ** (-8 / n_head * torch.arange(1, n_head + 1, dtype=torch.float64))
+
+    def biased(attention: Any) -> Any:
+        usual = attention.forward
+
+        def forward(hidden_states: torch.Tensor, attention_mask: torch.Tensor, **more: Any) -> Any:
+            n_queries, n_keys = attention_mask.shape[-2:]
+            at = torch.arange(n_keys - n_queries, n_keys)
+            distance = at[:, None] - torch.arange(n_keys)
+            bias = -slopes[:, None, None] * distance
+            return usual(hidden_states, attention_mask=attention_mask + bias, **more)
+
+        return forward
+
+    for layer in model.model.layers:
+        layer.self_attn.forward = biased(layer.self_attn)
+
+
+def alibi_and_norm_head(model: Any) -> None:
+    add_alibi(model)
+    norm_head(model)
+
+
+WIDE = {"num_key_value_heads": N_HEAD, **rope(rope_theta=10000.0)}
+DEEP = {"num_hidden_layers": 40, "hidden_size": 16, "intermediate_size": 16}
 OWN_CODE: dict[str, Variant] = {
     "internlm2": Variant(
         "Llama", llama(**rope("dynamic", factor=2.0)), "internlm2",
@@ -92,5 +151,23 @@ OWN_CODE: dict[str, Variant] = {
     "internlm2 biases": Variant(
         "Llama", llama(attention_bias=True), "internlm2",
         own=lambda state: internlm2(state, bias=True, rope_scaling=None),
+    ),
+    "baichuan": Variant(
+        "Llama", llama(vocab_size=64000, **WIDE), "baichuan",
+        own=lambda state: baichuan(
+            state, vocab_size=64000, max_position_embeddings=N_CONTEXT
+        ),
+    ),
+    "baichuan 2": Variant(
+        "Llama", llama(**WIDE), "baichuan", patch=norm_head, spread=2,
+        own=lambda state: baichuan(
+            state, max_position_embeddings=N_CONTEXT, model_max_length=N_CONTEXT, z_loss_weight=0
+        ),
+    ),
+    "baichuan 2 alibi": Variant(
+        "Llama", llama(**WIDE | DEEP), "baichuan", patch=alibi_and_norm_head,
+        own=lambda state: baichuan(
+            state, model_max_length=N_CONTEXT, z_loss_weight=0, **DEEP
+        ),
     ),
 }  # fmt: skip

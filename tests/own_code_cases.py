@@ -54,10 +54,33 @@ def check_internlm2(desk: Desk) -> None:
     desk.refuses("auto_map: a model with code of its own", internlm2 | other)
 
 
+def check_baichuan(desk: Desk) -> None:
+    smaller = model("baichuan", "BaichuanForCausalLM", vocab_size=125696, model_max_length=4096,
+                    z_loss_weight=0)  # fmt: skip
+    desk.says("Baichuan 2 7B", smaller, "baichuan", rope__dimension_count=16,
+              rope__freq_base=10000.0, tensor_data_layout="Meta AI original pth")  # fmt: skip
+    first = {"architectures": ["BaiChuanForCausalLM"], "z_loss_weight": None, "vocab_size": 64000}
+    desk.says("Baichuan 7B", smaller | first, "baichuan", rope__dimension_count=16)
+    larger = smaller | {"num_hidden_layers": 40, "max_position_embeddings": None,
+                        "_from_model_config": True}  # fmt: skip
+    desk.says("Baichuan 2 13B", larger, "baichuan", context_length=4096, rope__freq_base=None,
+              attention__max_alibi_bias=None)  # fmt: skip
+    desk.refuses("4 layers without max_position_embeddings; 40 without (ALiBi)",
+                 larger | {"num_hidden_layers": 4})  # fmt: skip
+    desk.refuses("40 layers with max_position_embeddings", smaller | {"num_hidden_layers": 40})
+    desk.refuses("vocab_size is 65000 and there is no z_loss_weight",
+                 smaller | first | {"vocab_size": 65000})  # fmt: skip
+    desk.refuses("tie_word_embeddings is true; a normed head",
+                 smaller | {"tie_word_embeddings": True})  # fmt: skip
+    desk.refuses("'rope_theta' is 10000.0, which is unknown", smaller | {"rope_theta": 1e4})
+    desk.refuses("'num_key_value_heads' is 2, which", smaller | {"num_key_value_heads": 2})
+
+
 def main() -> None:
     checks = Checks()
     desk = Desk(checks, Path(sys.argv[1]))
     check_internlm2(desk)
+    check_baichuan(desk)
     checks.report()
 
 
