@@ -62,7 +62,7 @@ from hf_recent import (
     olmoe,
     seed_oss,
 )
-from hf_remote import baichuan, internlm2
+from hf_remote import baichuan, internlm2, minicpm
 
 
 @dataclass(frozen=True)
@@ -127,4 +127,5 @@ FAMILIES = {
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),
     "baichuan": Family(baichuan, "Baichuan", others=("BaiChuanForCausalLM",)),
     "internlm2": Family(internlm2, "InternLM2"),
+    "minicpm": Family(minicpm, "MiniCPM"),
 }

@@ -41,6 +41,7 @@ class Own:
     layout: str = ""  # tensor_data_layout
     renamed: Mapping[str, str] = field(default_factory=dict)  # a layer's tensors, if all are there
     says: frozenset[str] = field(default_factory=frozenset)
+    needs: frozenset[str] = field(default_factory=frozenset)  # of them, those that all files say
 
 
 def says(*fields: str) -> frozenset[str]:
@@ -90,12 +91,14 @@ OWN = {
         gated=True,
         parallel_residual=True,
         says=says("logit_scale"),
+        needs=says("logit_scale"),
     ),
     "granite": Own(
         *("rmsnorm", "silu", ADJACENT),
         gated=True,
         divides_logits=True,
         says=says("embedding_scale", "attention_scale", "residual_scale", "logit_scale"),
+        needs=says("logit_scale"),
     ),
     "phi2": Own("layernorm", "gelu_tanh", HALF, parallel_residual=True),
     "phi3": Own("rmsnorm", "silu", HALF, gated=True, says=says("window")),
@@ -128,6 +131,7 @@ OWN = {
         window_every=4,
         unrotated_global=True,
         says=says("window", "logit_scale"),
+        needs=says("logit_scale"),
     ),
     "chatglm": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "glm4": Own("rmsnorm", "silu", ADJACENT, gated=True),
@@ -147,6 +151,7 @@ OWN = {
         says=says(
             *("embedding_scale", "attention_scale", "residual_scale", "logit_scale", "experts")
         ),
+        needs=says("logit_scale"),
     ),
     "seed_oss": Own(
         "rmsnorm", "silu", HALF, gated=True, renamed={"ffn_norm": "post_attention_norm"}
@@ -160,6 +165,13 @@ OWN = {
         layout="Meta AI original pth",
     ),
     "internlm2": Own("rmsnorm", "silu", ADJACENT, gated=True),
+    "minicpm": Own(
+        *("rmsnorm", "silu", ADJACENT),
+        gated=True,
+        divides_logits=True,
+        says=says("embedding_scale", "residual_scale", "logit_scale"),
+        needs=says("embedding_scale", "residual_scale", "logit_scale"),
+    ),
 }
 
 
@@ -257,7 +269,8 @@ def own_scales(decoder: Decoder, own: Own) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name, (key, without) in usual.items():
         value = getattr(decoder, name)
-        if value is None or math.isclose(value, without, rel_tol=1e-12):
+        is_usual = value is None or math.isclose(value, without, rel_tol=1e-12)
+        if is_usual and name not in own.needs:
             continue
         if name not in own.says:
             raise Unsayable(f"{name} {value}")

@@ -3,6 +3,8 @@ the names and formulas of that code are, which is never run. See hf_families.py.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import hf_names as names
@@ -58,8 +60,9 @@ def older_shape(c: Config, n_head_kv: str | None = "num_key_value_heads", **more
 
 def older_rope(c: Config, shape: Fields, pairs: str, *kinds: str, **usual: float) -> Rope:
     """Of classes of transformers 4, which read rope_theta and rope_scaling of these `kinds`."""
-    if c.has("rope_parameters"):
-        raise Failure(f"{c.path}: rope_parameters, which this family's class passes over")
+    for key in ("rope_parameters", "original_max_position_embeddings"):
+        if c.has(key):
+            raise Failure(f"{c.path}: {key}, which this family's class passes over")
     rope = read_rope(c, shape, pairs, **usual)
     if rope.scaling and rope.scaling.kind not in kinds:
         known = ", ".join(kinds)
@@ -122,4 +125,44 @@ def baichuan(c: Config) -> Decoder:
         gated=True,
         position=Alibi() if biased else Rope(shape["head_dim"], 10000.0, "adjacent"),
         tied=tied(c, False),
+    )
+
+
+def minicpm_rope(c: Config, shape: Fields) -> Rope:
+    """Of longrope's factors the longer ones are for all texts where the model's length is more than
+    the one before: by it, not by the text's, its class makes the table of cosines."""
+    rope = older_rope(c, shape, "adjacent", "linear", "dynamic", "longrope")
+    scaling = rope.scaling
+    if scaling is None or scaling.kind != "longrope":
+        return rope
+    for key in ("factor", "attention_factor"):
+        if c.section("rope_scaling").has(key):
+            what = f"{key} of longrope, which this family's class passes over"
+            raise Failure(f"{c.path}: rope_scaling: {what}")
+    if scaling.factor < 1:
+        raise Failure(
+            f"{c.path}: max_position_embeddings is {shape['n_context']}, expected "
+            f"original_max_position_embeddings, {scaling.trained}, or more"
+        )
+    if scaling.factor > 1:
+        scaling = replace(scaling, short_factors=scaling.long_factors)
+    return replace(rope, scaling=scaling)
+
+
+def minicpm(c: Config) -> Decoder:
+    """Its scales are Granite's, told by other numbers: a model of any width and depth is scaled to
+    behave as one of dim_model_base."""
+    shape = older_shape(c)
+    return Decoder(
+        architecture="minicpm",
+        names=names.LLAMA_ADJACENT,
+        **shape,
+        **rmsnorm(c, 1e-6),
+        activation=activation(c, "hidden_act", "silu"),
+        gated=True,
+        position=minicpm_rope(c, shape),
+        embedding_scale=c.positive("scale_emb", 1.0),
+        residual_scale=c.positive("scale_depth", 1.0) / math.sqrt(shape["n_layer"]),
+        logit_scale=c.count("dim_model_base", 1) / shape["n_embd"],
+        tied=tied(c, True),
     )

@@ -139,6 +139,34 @@ def alibi_and_norm_head(model: Any) -> None:
     norm_head(model)
 
 
+SHORT, LONG = [1.0, 1.1, 1.3, 1.7], [1.0, 2.0, 3.5, 6.0]
+
+
+def longrope(trained: int, short: list[float]) -> Config:
+    return {
+        "original_max_position_embeddings": trained, "short_factor": short, "long_factor": LONG,
+    }  # fmt: skip
+
+
+def granite(**more: Any) -> Config:
+    """MiniCPM's scales, as Granite has them."""
+    return llama(
+        embedding_multiplier=3.0, attention_multiplier=(N_EMBD // N_HEAD) ** -0.5,
+        residual_multiplier=1.4 / N_LAYER**0.5, logits_scaling=4.0, tie_word_embeddings=True,
+        **more,
+    )  # fmt: skip
+
+
+def minicpm(state: State, **more: Any) -> tuple[Config, State]:
+    tied = {name: values for name, values in state.items() if name != "lm_head.weight"}
+    config = config_of(
+        "minicpm", "MiniCPM", num_key_value_heads=N_HEAD_KV, scale_emb=3, scale_depth=1.4,
+        dim_model_base=N_EMBD // 4, max_position_embeddings=N_CONTEXT, **more,
+    )  # fmt: skip
+    del config["tie_word_embeddings"]
+    return config, tied
+
+
 WIDE = {"num_key_value_heads": N_HEAD, **rope(rope_theta=10000.0)}
 DEEP = {"num_hidden_layers": 40, "hidden_size": 16, "intermediate_size": 16}
 OWN_CODE: dict[str, Variant] = {
@@ -168,6 +196,23 @@ OWN_CODE: dict[str, Variant] = {
         "Llama", llama(**WIDE | DEEP), "baichuan", patch=alibi_and_norm_head,
         own=lambda state: baichuan(
             state, model_max_length=N_CONTEXT, z_loss_weight=0, **DEEP
+        ),
+    ),
+    "minicpm": Variant(
+        "Granite", granite(), "minicpm", own=lambda state: minicpm(state, rope_theta=BASE)
+    ),
+    "minicpm longrope": Variant(
+        "Granite", granite(**rope("longrope", rope_theta=1e4, **longrope(N_CONTEXT, SHORT))),
+        "minicpm", prompt=10,
+        own=lambda state: minicpm(
+            state, rope_scaling={"type": "longrope", **longrope(N_CONTEXT, SHORT)}
+        ),
+    ),
+    "minicpm longer factors alone": Variant(
+        "Granite", granite(**rope("longrope", rope_theta=1e4, **longrope(32, LONG))),
+        "minicpm",
+        own=lambda state: minicpm(
+            state, rope_scaling={"rope_type": "longrope", **longrope(32, SHORT)}
         ),
     ),
 }  # fmt: skip

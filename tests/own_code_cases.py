@@ -76,11 +76,35 @@ def check_baichuan(desk: Desk) -> None:
     desk.refuses("'num_key_value_heads' is 2, which", smaller | {"num_key_value_heads": 2})
 
 
+def check_minicpm(desk: Desk) -> None:
+    minicpm = model(
+        "minicpm", "MiniCPMForCausalLM", num_key_value_heads=2, scale_emb=12, scale_depth=1.4,
+        dim_model_base=16, tie_word_embeddings=None,
+    )  # fmt: skip
+    desk.says("MiniCPM", minicpm, "minicpm", embedding_scale=12.0, residual_scale=0.7,
+              logit_scale=4.0, attention__scale=None)  # fmt: skip
+    plain = {"scale_emb": None, "scale_depth": 2.0, "dim_model_base": 64}
+    desk.says("scales of 1 are written, too", minicpm | plain, "minicpm", embedding_scale=1.0,
+              residual_scale=1.0, logit_scale=1.0)  # fmt: skip
+    desk.refuses("a mixture of 8 experts (num_experts)", minicpm | {"num_experts": 8})
+    factors = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8,
+               "original_max_position_embeddings": 1024}  # fmt: skip
+    desk.says("longrope", minicpm | {"rope_scaling": factors}, "minicpm",
+              rope__scaling__type="longrope",
+              rope__scaling__original_context_length=1024)  # fmt: skip
+    desk.refuses("factor of longrope, which", minicpm | {"rope_scaling": factors | {"factor": 2.0}})
+    shorter = factors | {"original_max_position_embeddings": 8192}
+    desk.refuses("max_position_embeddings is 4096, expected", minicpm | {"rope_scaling": shorter})
+    desk.refuses("'sparse_config' is {'kernel_size': 32}, which",
+                 minicpm | {"sparse_config": {"kernel_size": 32}})  # fmt: skip
+
+
 def main() -> None:
     checks = Checks()
     desk = Desk(checks, Path(sys.argv[1]))
     check_internlm2(desk)
     check_baichuan(desk)
+    check_minicpm(desk)
     checks.report()
 
 
