@@ -406,6 +406,23 @@ STABLELM_HEAD_NORMS = {
     "attn_k_norm": "self_attn.k_layernorm.norms.{}",
 }
 GEMMA3 = GEMMA2.but(parts=HEAD_NORMS, transforms=dict.fromkeys(HEAD_NORMS, plus_one))
+EXAONE = LLAMA.but(
+    whole={"token_embd": "transformer.wte", "output_norm": "transformer.ln_f"},
+    layer="transformer.h.{}.",
+    parts={
+        "attn_norm": "ln_1",
+        "attn_q": "attn.attention.q_proj",
+        "attn_k": "attn.attention.k_proj",
+        "attn_v": "attn.attention.v_proj",
+        "attn_output": "attn.attention.out_proj",
+        "ffn_norm": "ln_2",
+        "ffn_gate": "mlp.c_fc_0",
+        "ffn_up": "mlp.c_fc_1",
+        "ffn_down": "mlp.c_proj",
+    },
+    base="transformer.",
+    buffers=r"(h\.\d+\.attn\.attention\.)?rotary(_emb)?\.inv_freq",
+)
 NO_NORMS = {"attn_norm": None, "ffn_norm": None}
 OLMO = LLAMA_ADJACENT.but(whole={"output_norm": None}, parts=NO_NORMS)
 OLMOE = QWEN3_MOE.but(parts=NO_MLP)

@@ -135,6 +135,7 @@ OWN = {
     ),
     "chatglm": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "glm4": Own("rmsnorm", "silu", ADJACENT, gated=True),
+    "exaone": Own("rmsnorm", "silu", HALF, gated=True),
     "exaone4": Own(
         *("rmsnorm", "silu", HALF),
         gated=True,

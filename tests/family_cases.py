@@ -333,8 +333,8 @@ READ_IN_PART = ("phi", "phi3", "glm", "glm4", "stablelm", "nemotron", "persimmon
 READ_WHOLE = (
     "llama", "mistral", "mixtral", "smollm3", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "gemma",
     "gemma2", "gemma3_text", "olmo", "olmo2", "olmo3", "olmoe", "cohere", "cohere2", "granite",
-    "granitemoe", "granitemoeshared", "starcoder2", "seed_oss", "arcee", "ernie4_5", "exaone4",
-    "falcon",
+    "granitemoe", "granitemoeshared", "starcoder2", "seed_oss", "arcee", "ernie4_5", "exaone",
+    "exaone4", "falcon",
 )  # fmt: skip
 
 

@@ -87,6 +87,16 @@ def neox_older(config: dict[str, Any]) -> None:
     config["rotary_pct"] = config.pop("partial_rotary_factor")
 
 
+def exaone_older(config: dict[str, Any]) -> None:
+    """As EXAONE 3's own code wrote it."""
+    older(config)
+    config["architectures"] = ["ExaoneForCausalLM"]
+    config["auto_map"] = {"AutoModelForCausalLM": "modeling_exaone.ExaoneForCausalLM"}
+    config["num_layers"] = config.pop("num_hidden_layers")
+    config["layer_norm_epsilon"] = config.pop("rms_norm_eps")
+    config["activation_function"] = config.pop("hidden_act")
+
+
 def gemma3_older(config: dict[str, Any]) -> None:
     parameters = config.pop("rope_parameters")
     whole, part = parameters["full_attention"], parameters["sliding_attention"]
@@ -399,6 +409,10 @@ VARIANTS: dict[str, Variant] = {
         "Cohere2",
         COMMON | rope() | {"num_hidden_layers": 5, "logit_scale": 0.25, "sliding_window": 5},
         "cohere2", generic="a window in layers 0::4,",
+    ),
+    "exaone": Variant("Llama", llama(**LLAMA3), "exaone", config="Exaone", old=exaone_older),
+    "exaone tied, wide heads": Variant(
+        "Llama", llama(head_dim=16, tie_word_embeddings=True), "exaone", config="Exaone"
     ),
     "exaone4": Variant(
         "Exaone4", llama(num_hidden_layers=5, sliding_window=5, sliding_window_pattern=4),

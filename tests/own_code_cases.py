@@ -99,12 +99,34 @@ def check_minicpm(desk: Desk) -> None:
                  minicpm | {"sparse_config": {"kernel_size": 32}})  # fmt: skip
 
 
+def check_exaone(desk: Desk) -> None:
+    exaone = {
+        "activation_function": "silu", "architectures": ["ExaoneForCausalLM"],
+        "attention_dropout": 0.0, "auto_map": {"AutoConfig": "configuration_exaone.ExaoneConfig"},
+        "bos_token_id": 1, "embed_dropout": 0.0, "eos_token_id": 361, "head_dim": 16,
+        "hidden_size": 64, "initializer_range": 0.02, "intermediate_size": 96,
+        "layer_norm_epsilon": 1e-5, "max_position_embeddings": 32768, "model_type": "exaone",
+        "num_attention_heads": 4, "num_key_value_heads": 2, "num_layers": 4, "pad_token_id": 0,
+        "rope_theta": 1000000, "tie_word_embeddings": True, "torch_dtype": "float32",
+        "transformers_version": "4.43.0", "use_cache": True, "vocab_size": 512,
+        "rope_scaling": {
+            "factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 8192, "rope_type": "llama3",
+        },
+    }  # fmt: skip
+    desk.says("EXAONE 3.5", exaone, "exaone", block_count=4, rope__freq_base=1000000.0,
+              attention__layer_norm_rms_epsilon=1e-5, rope__scaling__type=None)  # fmt: skip
+    desk.refuses("num_layers, its other name", exaone | {"num_hidden_layers": 5})
+    desk.refuses("hidden_act 'tanh' is unknown", exaone | {"activation_function": "tanh"})
+
+
 def main() -> None:
     checks = Checks()
     desk = Desk(checks, Path(sys.argv[1]))
     check_internlm2(desk)
     check_baichuan(desk)
     check_minicpm(desk)
+    check_exaone(desk)
     checks.report()
 
 
