@@ -151,6 +151,7 @@ class Experts:
     n_ff: int
     normed: bool  # the shares of a token's experts add up to 1
     n_ff_shared: int = 0  # of the one that every token takes
+    n_shared: int = 0  # of which that one is made, each as wide as others; 0: its width is told
     n_dense: int = 0  # layers before the first that has experts
 
 
@@ -235,7 +236,9 @@ def shape_keys(decoder: Decoder) -> dict[str, Value]:
     if experts is not None:
         found[".expert_count"], found[".expert_used_count"] = experts.n, experts.n_used
         found[".expert_feed_forward_length"] = experts.n_ff
-        if experts.n_ff_shared:
+        if experts.n_shared:
+            found[".expert_shared_count"] = experts.n_shared
+        elif experts.n_ff_shared:
             found[".expert_shared_feed_forward_length"] = experts.n_ff_shared
         if experts.n_dense:
             found[".leading_dense_block_count"] = experts.n_dense

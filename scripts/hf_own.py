@@ -39,6 +39,7 @@ class Own:
     bare_norms: bool = False
     biased_layers: int = 0  # a model of so many has ALiBi
     layout: str = ""  # tensor_data_layout
+    keys: Mapping[str, Value] = field(default_factory=dict)  # that other programs ask for
     renamed: Mapping[str, str] = field(default_factory=dict)  # a layer's tensors, if all are there
     says: frozenset[str] = field(default_factory=frozenset)
     needs: frozenset[str] = field(default_factory=frozenset)  # of them, those that all files say
@@ -165,6 +166,12 @@ OWN = {
         biased_layers=40,
         layout="Meta AI original pth",
     ),
+    "deepseek": Own(
+        *("rmsnorm", "silu", ADJACENT),
+        gated=True,
+        keys={".expert_weights_scale": 1.0},
+        says=says("experts"),
+    ),
     "internlm2": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "minicpm": Own(
         *("rmsnorm", "silu", ADJACENT),
@@ -289,6 +296,7 @@ def own_metadata(decoder: Decoder) -> dict[str, Value]:
     refuse_fixed(decoder, own)
     epsilon = "layer_norm_epsilon" if own.norm == "layernorm" else "layer_norm_rms_epsilon"
     found = shape_keys(decoder) | {f".attention.{epsilon}": decoder.norm_epsilon}
+    found |= own.keys
     if own.layout:
         found[".tensor_data_layout"] = own.layout
     if any(decoder.local_layers()) and "window" not in own.says:

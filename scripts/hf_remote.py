@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import hf_names as names
-from hf_decoder import Alibi, Decoder, Rope
+from hf_decoder import Alibi, Decoder, Experts, Rope
 from hf_folder import Config, shown
 from hf_names import ADJACENT, LLAMA
 from hf_reading import Fields, activation, read_shape, rmsnorm, tied
@@ -42,6 +42,17 @@ BAICHUAN = LLAMA.but(
     apart=True,
 )
 BAICHUAN2 = BAICHUAN.but(transforms={"output": names.unit_rows})
+
+DEEPSEEK = names.LLAMA_ADJACENT.but(
+    parts={
+        "ffn_gate_inp": "mlp.gate",
+        "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
+        "ffn_up_shexp": "mlp.shared_experts.up_proj",
+        "ffn_down_shexp": "mlp.shared_experts.down_proj",
+    },
+    experts=names.EXPERTS,
+)
+UNSHARED = dict.fromkeys(("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"))
 
 # ---- what they share -----------------------------------------------------------------------
 
@@ -165,4 +176,41 @@ def minicpm(c: Config) -> Decoder:
         residual_scale=c.positive("scale_depth", 1.0) / math.sqrt(shape["n_layer"]),
         logit_scale=c.count("dim_model_base", 1) / shape["n_embd"],
         tied=tied(c, True),
+    )
+
+
+def deepseek(c: Config) -> Decoder:
+    """Experts beside one that all tokens take whole, and is stored as one of their width times
+    their number."""
+    shape = older_shape(c)
+    c.choose("scoring_func", {"softmax": ""}, "softmax")
+    c.has("aux_loss_alpha"), c.has("seq_aux")  # of training
+    if (every := c.count("moe_layer_freq", 1)) != 1:
+        raise Failure(f"{c.path}: moe_layer_freq is {every}; experts in all layers are read")
+    n_used, n_shared = c.count("num_experts_per_tok"), c.get("n_shared_experts", int, 0)
+    width, n_dense = c.count("moe_intermediate_size", 1407), c.get("first_k_dense_replace", int, 0)
+    for key, value, most in (
+        ("n_shared_experts", n_shared, 1 << 12),
+        ("first_k_dense_replace", n_dense, shape["n_layer"] - 1),
+    ):
+        if not 0 <= value <= most:
+            raise Failure(f"{c.path}: {key} is {value}, expected 0 to {most}")
+    return Decoder(
+        architecture="deepseek",
+        names=DEEPSEEK if n_shared else DEEPSEEK.but(parts=UNSHARED),
+        **shape,
+        **rmsnorm(c, 1e-6),
+        activation=activation(c, "hidden_act", "silu"),
+        gated=True,
+        position=older_rope(c, shape, "adjacent", "linear", "dynamic"),
+        experts=Experts(
+            n=c.count("n_routed_experts"),
+            n_used=n_used,
+            n_ff=width,
+            normed=c.get("norm_topk_prob", bool, False) and n_used > 1,
+            n_ff_shared=n_shared * width,
+            n_shared=n_shared,
+            n_dense=n_dense,
+        ),
+        tied=tied(c, False),
     )

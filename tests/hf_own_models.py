@@ -167,6 +167,56 @@ def minicpm(state: State, **more: Any) -> tuple[Config, State]:
     return config, tied
 
 
+class Open(torch.nn.Module):
+    """A gate that lets everything through: a sigmoid of 50 is 1."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(x[..., :1], 50)
+
+
+def open_gates(model: Any) -> None:
+    for layer in model.model.layers:
+        if hasattr(layer.mlp, "shared_expert_gate"):
+            layer.mlp.shared_expert_gate = Open()
+
+
+def close_shared(model: Any) -> None:
+    """No shared expert."""
+    open_gates(model)
+    for layer in model.model.layers:
+        if hasattr(layer.mlp, "shared_expert"):
+            layer.mlp.shared_expert.forward = torch.zeros_like
+
+
+def deepseek(state: State, **more: Any) -> tuple[Config, State]:
+    """transformers has all experts in one tensor, and gate and up, too."""
+    found = {}
+    for name, values in renamed(state, {"shared_expert.": "shared_experts."}).items():
+        if ".experts." not in name:
+            found[name] = values
+            continue
+        stem, _, last = name.rpartition(".")
+        for i, expert in enumerate(values):
+            parts = {last: expert}
+            if last == "gate_up_proj":
+                parts = dict(zip(("gate_proj", "up_proj"), expert.chunk(2), strict=True))
+            found |= {f"{stem}.{i}.{part}.weight": rows for part, rows in parts.items()}
+    config = config_of(
+        "deepseek", "Deepseek", num_key_value_heads=N_HEAD_KV, rope_theta=BASE,
+        max_position_embeddings=N_CONTEXT, n_routed_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=24, aux_loss_alpha=0.001, seq_aux=True, scoring_func="softmax",
+        moe_layer_freq=1, rope_scaling=None, **more,
+    )  # fmt: skip
+    return config, found
+
+
+def moe(**more: Any) -> Config:
+    return llama(
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, qkv_bias=False,
+        shared_expert_intermediate_size=48, experts_implementation="eager", **more,
+    )  # fmt: skip
+
+
 WIDE = {"num_key_value_heads": N_HEAD, **rope(rope_theta=10000.0)}
 DEEP = {"num_hidden_layers": 40, "hidden_size": 16, "intermediate_size": 16}
 OWN_CODE: dict[str, Variant] = {
@@ -213,6 +263,20 @@ OWN_CODE: dict[str, Variant] = {
         "minicpm",
         own=lambda state: minicpm(
             state, rope_scaling={"rope_type": "longrope", **longrope(32, SHORT)}
+        ),
+    ),
+    "deepseek": Variant(
+        "Qwen2Moe", moe(mlp_only_layers=[0], norm_topk_prob=False), "deepseek",
+        patch=open_gates,
+        own=lambda state: deepseek(
+            state, first_k_dense_replace=1, n_shared_experts=2, norm_topk_prob=False
+        ),
+    ),
+    "deepseek normed, unshared": Variant(
+        "Qwen2Moe", moe(norm_topk_prob=True), "deepseek", patch=close_shared,
+        own=lambda state: deepseek(
+            {name: values for name, values in state.items() if "shared_expert" not in name},
+            first_k_dense_replace=0, n_shared_experts=None, norm_topk_prob=True,
         ),
     ),
 }  # fmt: skip

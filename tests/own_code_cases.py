@@ -120,6 +120,33 @@ def check_exaone(desk: Desk) -> None:
     desk.refuses("hidden_act 'tanh' is unknown", exaone | {"activation_function": "tanh"})
 
 
+def check_deepseek(desk: Desk) -> None:
+    deepseek = model(
+        "deepseek", "DeepseekForCausalLM", num_key_value_heads=4, attention_bias=False,
+        attention_dropout=0.0, aux_loss_alpha=0.001, first_k_dense_replace=1, n_routed_experts=8,
+        n_shared_experts=2, moe_intermediate_size=24, moe_layer_freq=1, norm_topk_prob=False,
+        num_experts_per_tok=6, pretraining_tp=1, rope_scaling=None, rope_theta=10000,
+        scoring_func="softmax", seq_aux=True,
+    )  # fmt: skip
+    desk.says("DeepSeek-MoE", deepseek, "deepseek", expert_count=8, expert_used_count=6,
+              expert_feed_forward_length=24, expert_shared_count=2, expert_weights_scale=1.0,
+              expert_shared_feed_forward_length=None, leading_dense_block_count=1,
+              expert_weights_norm=None)  # fmt: skip
+    normed = deepseek | {"norm_topk_prob": True}
+    desk.says("shares that are normed", normed, "deepseek", expert_weights_norm=True)
+    desk.says("one share isn't normed", normed | {"num_experts_per_tok": 1}, "deepseek",
+              expert_weights_norm=None)  # fmt: skip
+    desk.refuses("scoring_func 'sigmoid' is unknown", deepseek | {"scoring_func": "sigmoid"})
+    desk.refuses("moe_layer_freq is 2; experts in all", deepseek | {"moe_layer_freq": 2})
+    desk.refuses("first_k_dense_replace is 4, expected 0 to 3",
+                 deepseek | {"first_k_dense_replace": 4})  # fmt: skip
+    desk.refuses("n_shared_experts is -1", deepseek | {"n_shared_experts": -1})
+    desk.refuses("n_routed_experts is missing", deepseek | {"n_routed_experts": None})
+    desk.refuses(
+        "'routed_scaling_factor' is 16.0, which", deepseek | {"routed_scaling_factor": 16.0}
+    )
+
+
 def main() -> None:
     checks = Checks()
     desk = Desk(checks, Path(sys.argv[1]))
@@ -127,6 +154,7 @@ def main() -> None:
     check_baichuan(desk)
     check_minicpm(desk)
     check_exaone(desk)
+    check_deepseek(desk)
     checks.report()
 
 
