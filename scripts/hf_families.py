@@ -63,7 +63,7 @@ from hf_recent import (
     olmoe,
     seed_oss,
 )
-from hf_remote import baichuan, deepseek, internlm2, minicpm
+from hf_remote import baichuan, chatglm, deepseek, internlm2, minicpm
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,7 @@ FAMILIES = {
     "arcee": Family(arcee, "Arcee"),
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),
     "baichuan": Family(baichuan, "Baichuan", others=("BaiChuanForCausalLM",)),
+    "chatglm": Family(chatglm, "ChatGLM", "ForConditionalGeneration"),
     "deepseek": Family(deepseek, "Deepseek", experts=("n_routed_experts",)),
     "internlm2": Family(internlm2, "InternLM2"),
     "minicpm": Family(minicpm, "MiniCPM"),

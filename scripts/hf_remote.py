@@ -11,7 +11,7 @@ import hf_names as names
 from hf_decoder import Alibi, Decoder, Experts, Rope
 from hf_folder import Config, shown
 from hf_names import ADJACENT, LLAMA
-from hf_reading import Fields, activation, read_shape, rmsnorm, tied
+from hf_reading import Fields, activation, epsilon, read_shape, rmsnorm, tied
 from hf_rope import read_rope
 from output import Failure
 
@@ -54,6 +54,25 @@ DEEPSEEK = names.LLAMA_ADJACENT.but(
 )
 UNSHARED = dict.fromkeys(("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"))
 
+CHATGLM = names.Names(
+    whole={
+        "token_embd": "transformer.embedding.word_embeddings",
+        "output_norm": "transformer.encoder.final_layernorm",
+        "output": "transformer.output_layer",
+    },
+    layer="transformer.encoder.layers.{}.",
+    parts={
+        "attn_norm": "input_layernorm",
+        "attn_qkv": "self_attention.query_key_value",
+        "attn_output": "self_attention.dense",
+        "ffn_norm": "post_attention_layernorm",
+        "ffn_up": "mlp.dense_h_to_4h",
+        "ffn_down": "mlp.dense_4h_to_h",
+    },
+    base="transformer.",
+    buffers=r"rotary_pos_emb\.inv_freq",
+)
+
 # ---- what they share -----------------------------------------------------------------------
 
 
@@ -86,6 +105,7 @@ def older_rope(c: Config, shape: Fields, pairs: str, *kinds: str, **usual: float
 
 BIASED_LAYERS = 40  # of a Baichuan with ALiBi
 VOCABULARIES = (64000, 125696)  # of Baichuan and of Baichuan 2
+CHATGLM_VOCABULARY = 65024  # of ChatGLM 2 and 3; GLM-4 has another
 
 # ---- families ------------------------------------------------------------------------------
 
@@ -212,5 +232,59 @@ def deepseek(c: Config) -> Decoder:
             n_shared=n_shared,
             n_dense=n_dense,
         ),
+        tied=tied(c, False),
+    )
+
+
+def chatglm_base(c: Config, n_vocab: int) -> float:
+    """rope_ratio multiplies the base; ChatGLM 2, which had it first, divided positions by it."""
+    ratio = c.positive("rope_ratio", 1.0)
+    if ratio != 1 and n_vocab == CHATGLM_VOCABULARY:
+        raise Failure(
+            f"{c.path}: rope_ratio is {ratio}, which ChatGLM 2 and 3 understand differently, and "
+            "nothing tells which of them this is; 1 is expected"
+        )
+    return 10000.0 * ratio
+
+
+def chatglm(c: Config) -> Decoder:
+    """ChatGLM 2 and 3 and GLM-4 as they were before transformers had the last."""
+    c.refuse("position_encoding_2d", "the first ChatGLM is another model")
+    for other, key in {
+        "vocab_size": "padded_vocab_size",
+        "num_hidden_layers": "num_layers",
+    }.items():
+        c.rename(other, key)
+    c.values["vocab_size"] = c.count("padded_vocab_size", 65024)
+    c.rename("kv_channels", "head_dim")
+    groups = "multi_query_group_num"
+    shape = read_shape(
+        c, n_layer="num_layers", n_context="seq_length", n_head_kv=groups, n_ff="ffn_hidden_size"
+    )
+    for key, wanted, why in (
+        ("multi_query_attention", True, "rows of queries, keys and values a head are not read"),
+        ("rmsnorm", True, "LayerNorms are not read"),
+        ("post_layer_norm", True, "a last norm is expected"),
+        ("original_rope", True, "another rotation is not read"),
+        ("apply_residual_connection_post_layernorm", False, "residuals after the norm don't fit"),
+    ):
+        c.refuse(key, why, wanted, wanted)
+    if c.get("quantization_bit", int, 0):
+        raise Failure(f"{c.path}: quantization_bit is {c.values['quantization_bit']}; 0 is read")
+    # What the tensors tell, the order of the same sums, and what nothing but a prefix would use.
+    for key in ("add_bias_linear", "add_qkv_bias", "apply_query_key_layer_scaling",
+                "attention_softmax_in_fp32", "bias_dropout_fusion", "fp32_residual_connection",
+                "prefix_projection"):  # fmt: skip
+        c.has(key)
+    return Decoder(
+        architecture="chatglm",
+        names=CHATGLM,
+        **shape,
+        norm="rmsnorm",
+        norm_epsilon=epsilon(c, "layernorm_epsilon", 1e-5),
+        activation="silu",
+        gated=True,
+        fused_gate=True,
+        position=Rope(shape["head_dim"] // 2, chatglm_base(c, shape["n_vocab"]), "adjacent"),
         tied=tied(c, False),
     )

@@ -213,6 +213,9 @@ def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
         check_older(bench, row, variant, folder, file)
 
 
+STACKED_OR_SPLIT = re.compile(r"\.(experts|norms)\.\d+\.|input_linear|wqkv|W_pack|inv_freq")
+
+
 def llama_cpp_keys() -> set[str]:
     """The keys that the gguf package has for llama.cpp, {arch} being the architecture."""
     rooms = [room for room in vars(gguf.Keys).values() if isinstance(room, type)]
@@ -230,9 +233,7 @@ def check_names(row: Row, folder: Path, file: Path) -> None:
     wrong = []
     with safetensors.safe_open(folder / "model.safetensors", "np") as weights:
         for name in weights.keys():  # noqa: SIM118 (no mapping)
-            if re.search(
-                r"\.(experts|norms)\.\d+\.|input_linear|wqkv|W_pack", name
-            ):  # stacked, or split
+            if STACKED_OR_SPLIT.search(name):
                 continue
             bare = name.removeprefix("transformer.")  # as published BLOOMs are
             found = [names.get_name(n, try_suffixes=(".weight", ".bias")) for n in (name, bare)]

@@ -217,6 +217,39 @@ def moe(**more: Any) -> Config:
     )  # fmt: skip
 
 
+def chatglm(state: State, **more: Any) -> tuple[Config, State]:
+    names = {
+        "model.embed_tokens": "transformer.embedding.word_embeddings",
+        "model.layers": "transformer.encoder.layers",
+        "model.norm": "transformer.encoder.final_layernorm",
+        "lm_head": "transformer.output_layer", "self_attn.o_proj": "self_attention.dense",
+        "self_attn": "self_attention", "mlp.gate_up_proj": "mlp.dense_h_to_4h",
+        "mlp.down_proj": "mlp.dense_4h_to_h",
+    }  # fmt: skip
+    found = renamed(fused(state, "query_key_value", stacked), names)
+    found["transformer.rotary_pos_emb.inv_freq"] = torch.ones(2)
+    config = {
+        "model_type": "chatglm", "architectures": ["ChatGLMModel"], "add_bias_linear": False,
+        "auto_map": {"AutoModel": "modeling_chatglm.ChatGLMForConditionalGeneration"},
+        "add_qkv_bias": True, "apply_query_key_layer_scaling": True,
+        "apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0,
+        "attention_softmax_in_fp32": True, "bias_dropout_fusion": True, "ffn_hidden_size": N_FF,
+        "fp32_residual_connection": False, "hidden_dropout": 0.0, "hidden_size": N_EMBD,
+        "kv_channels": N_EMBD // N_HEAD, "layernorm_epsilon": 1e-5, "multi_query_attention": True,
+        "multi_query_group_num": N_HEAD_KV, "num_attention_heads": N_HEAD, "num_layers": N_LAYER,
+        "original_rope": True, "padded_vocab_size": N_VOCAB, "post_layer_norm": True,
+        "rmsnorm": True, "seq_length": N_CONTEXT, "tie_word_embeddings": False,
+        "torch_dtype": "float16", "use_cache": True, "eos_token_id": [0], "pad_token_id": 0,
+        **more,
+    }  # fmt: skip
+    return config, found
+
+
+def glm(base: float) -> Config:
+    half = rope(rope_theta=base, partial_rotary_factor=0.5)
+    return llama(head_dim=N_EMBD // N_HEAD, attention_bias=True, **half)
+
+
 WIDE = {"num_key_value_heads": N_HEAD, **rope(rope_theta=10000.0)}
 DEEP = {"num_hidden_layers": 40, "hidden_size": 16, "intermediate_size": 16}
 OWN_CODE: dict[str, Variant] = {
@@ -278,5 +311,10 @@ OWN_CODE: dict[str, Variant] = {
             {name: values for name, values in state.items() if "shared_expert" not in name},
             first_k_dense_replace=0, n_shared_experts=None, norm_topk_prob=True,
         ),
+    ),
+    "chatglm": Variant("Glm", glm(1e4), "chatglm", own=chatglm),
+    "chatglm rope_ratio": Variant(
+        "Glm", glm(5e5), "chatglm",
+        own=lambda state: chatglm(state, rope_ratio=50, num_hidden_layers=N_LAYER),
     ),
 }  # fmt: skip

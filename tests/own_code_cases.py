@@ -147,6 +147,39 @@ def check_deepseek(desk: Desk) -> None:
     )
 
 
+def check_chatglm(desk: Desk) -> None:
+    glm = {
+        "model_type": "chatglm", "architectures": ["ChatGLMModel"], "add_bias_linear": False,
+        "auto_map": {"AutoModel": "modeling_chatglm.ChatGLMForConditionalGeneration"},
+        "add_qkv_bias": True, "apply_query_key_layer_scaling": True,
+        "apply_residual_connection_post_layernorm": False, "attention_softmax_in_fp32": True,
+        "bias_dropout_fusion": True, "classifier_dropout": None, "eos_token_id": [2, 3],
+        "ffn_hidden_size": 96, "fp32_residual_connection": False, "hidden_size": 64,
+        "kv_channels": 16, "layernorm_epsilon": 1e-5, "multi_query_attention": True,
+        "multi_query_group_num": 2, "num_attention_heads": 4, "num_layers": 4,
+        "original_rope": True, "padded_vocab_size": 65024, "post_layer_norm": True,
+        "pre_seq_len": None, "prefix_projection": False, "quantization_bit": 0, "rmsnorm": True,
+        "seq_length": 8192, "tie_word_embeddings": False, "use_cache": True,
+    }  # fmt: skip
+    desk.says("ChatGLM 3", glm, "chatglm", rope__dimension_count=8, rope__freq_base=10000.0,
+              attention__head_count_kv=2, vocab_size=65024, context_length=8192)  # fmt: skip
+    newer = {"padded_vocab_size": 151552, "vocab_size": 151552, "num_hidden_layers": 4,
+             "rope_ratio": 500}  # fmt: skip
+    desk.says("GLM-4", glm | newer, "chatglm", rope__freq_base=5000000.0)
+    desk.refuses("rope_ratio is 50.0, which ChatGLM 2 and 3 understand", glm | {"rope_ratio": 50})
+    desk.refuses("the first ChatGLM is another model", glm | {"position_encoding_2d": True})
+    for key, value in (
+        ("multi_query_attention", False),
+        ("rmsnorm", False),
+        ("post_layer_norm", False),
+        ("original_rope", False),
+        ("apply_residual_connection_post_layernorm", True),
+    ):
+        desk.refuses(f"{key} is {str(value).lower()};", glm | {key: value})
+    desk.refuses("quantization_bit is 4; 0 is read", glm | {"quantization_bit": 4})
+    desk.refuses("'pre_seq_len' is 128, which is unknown", glm | {"pre_seq_len": 128})
+
+
 def main() -> None:
     checks = Checks()
     desk = Desk(checks, Path(sys.argv[1]))
@@ -155,6 +188,7 @@ def main() -> None:
     check_minicpm(desk)
     check_exaone(desk)
     check_deepseek(desk)
+    check_chatglm(desk)
     checks.report()
 
 
