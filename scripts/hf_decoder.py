@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from checkpoint import Tensor, Value
-from hf_names import Names
+from hf_names import Names, Transform
 
 
 def number(value: float) -> str:
@@ -139,6 +139,17 @@ class Plain:
         return self.text
 
 
+@dataclass(frozen=True)
+class Table:
+    """A tensor of a position scheme by its whole name in a file and in a folder, where {} is the
+    layer if each has one. A transform keeps the shape."""
+
+    ours: str
+    theirs: str
+    shape: tuple[int, ...]
+    transform: Transform | None = None
+
+
 # ---- the decoder ---------------------------------------------------------------------------
 
 
@@ -189,6 +200,7 @@ class Decoder:
     local: tuple[bool, ...] = ()  # which layers have the window; (): all
     experts: Experts | None = None
     tied: bool = False
+    tables: tuple[Table, ...] = ()  # of the position scheme, beside position_embd
     # How a folder holds what is one in the checkpoint, or more.
     embedding_width: int = 0  # of a narrower embedding, projected to n_embd and back; 0: n_embd
     fused_gate: bool = False  # gate and up in one matrix

@@ -48,6 +48,8 @@ class Names:
     fused: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
     base: str = ""  # before the names of a file that holds the head, too; without it, they may lack
     buffers: str = ""  # pattern of what older files hold, though it follows from the configuration
+    # A part of names, and what files have in its place that have no such name.
+    elsewhere: tuple[str, str] | None = None
     apart: bool = False  # attn_qkv is written as attn_q, attn_k and attn_v
 
     def but(self, **changes: Any) -> Names:

@@ -75,12 +75,16 @@ class Finder:
         self.shapes = shapes_of(decoder)
         first = f"{decoder.names.whole['token_embd']}.weight"
         self.bare = first not in weights and self.stripped(first) in weights
+        self.elsewhere = decoder.names.elsewhere
+        if self.elsewhere and any(self.elsewhere[0] in name for name in weights.found):
+            self.elsewhere = None
 
     def stripped(self, name: str) -> str:
         return name.removeprefix(self.decoder.names.base)
 
     def name(self, name: str) -> str:
-        return self.stripped(name) if self.bare else name
+        name = self.stripped(name) if self.bare else name
+        return name.replace(*self.elsewhere) if self.elsewhere else name
 
     def has(self, name: str) -> bool:
         return self.name(name) in self.weights
@@ -121,6 +125,17 @@ class Finder:
                 mine = share(whole, first, shape[0], transforms.get(part), place)
                 yield Tensor(whole.name.replace("attn_qkv", part), shape, mine)
                 first += shape[0]
+
+    def tables(self) -> Iterator[Tensor]:
+        """Those of the position scheme."""
+        d = self.decoder
+        for table in d.tables:
+            for i in range(d.n_layer if "{}" in table.ours else 1):
+                found = self.take(table.theirs.format(i), table.shape)
+                read = found.read
+                if table.transform:
+                    read = changed(found, table.transform, Place(d.n_head, d.n_head_kv, i))
+                yield Tensor(table.ours.format(i), table.shape, read)
 
     def part(self, ours: str, theirs: str, part: str, at: int, n: int) -> Tensor:
         """Rows [at, at + 1) n-ths of a matrix, or of each expert's."""
@@ -260,6 +275,7 @@ def read_tensors(decoder: Decoder, weights: Weights) -> list[Tensor]:
     for part in ("token_embd", "token_embd_norm", "position_embd"):
         if part in names.whole and not (is_narrow and part == "token_embd"):
             tensors += finder.tensors(part, names.whole[part], part)
+    tensors += finder.tables()
     for i in range(decoder.n_layer):
         tensors += layer_tensors(finder, i)
     if "output_norm" in names.whole:

@@ -3,13 +3,14 @@
 
     hf_cases.py FOLDER LOCUS [NAME...]
 
-FOLDER is an empty one to work in, LOCUS the program. For each variant of hf_models.py and of
-hf_own_models.py (those named, or all) a tiny random model is saved and converted, and the program's
-results are held against those of transformers' class in double precision: logits of a text that
-goes past the trained length where the model can, read at once and token by token; 20 tokens by
-greedy choice; the text's tokens. Then as architecture `locus`, and from the configuration as
-transformers 4 wrote it. Prints a table, a line for each check that fails and
-"NN%: Checks: N, Failures: N, Errors: 0" at the end; exits 1 if any failed.
+FOLDER is an empty one to work in, LOCUS the program. For each variant of hf_models.py,
+hf_own_models.py and hf_t5_models.py (those named, or all) a tiny random model is saved and
+converted, and the program's results are held against those of transformers' class, or of a plain
+forward pass where it has none, in double precision: logits of a text that goes past the trained
+length where the model can, read at once and token by token; 20 tokens by greedy choice; the text's
+tokens. Then as architecture `locus`, and from the configuration as transformers 4 wrote it. Prints
+a table, a line for each check that fails and "NN%: Checks: N, Failures: N, Errors: 0" at the end;
+exits 1 if any failed.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from checks import Checks
 from golden import randomise
 from hf_models import N_VOCAB, VARIANTS, Variant, exact
 from hf_own_models import OWN_CODE
+from hf_t5_models import T5_DECODERS
 from output import Failure
 
 TOLERANCE = 1e-5  # of the largest logit
@@ -283,7 +285,7 @@ def check_older(bench: Bench, row: Row, variant: Variant, folder: Path, file: Pa
 
 def main() -> None:
     bench = Bench(Path(sys.argv[1]), sys.argv[2])
-    variants = VARIANTS | OWN_CODE
+    variants = VARIANTS | OWN_CODE | T5_DECODERS
     names = sys.argv[3:] or list(variants)
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()

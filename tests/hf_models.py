@@ -36,8 +36,11 @@ class Variant:
     patch: Callable[[Any], None] | None = None  # what transformers' class leaves out
     # config.json and tensors as the family's own code has them, of the class's tensors.
     own: Callable[[dict[str, torch.Tensor]], tuple[dict, dict]] | None = None
+    build: Callable[[], Any] | None = None  # a model that transformers hasn't
 
     def make(self) -> Any:
+        if self.build:
+            return self.build()
         own = {"attn_implementation": "eager", "bos_token_id": 0, "eos_token_id": 0}
         config = getattr(hf, f"{self.config or self.model}Config")(**own | self.options)
         model = getattr(hf, f"{self.model}{self.end}")(config)

@@ -180,6 +180,51 @@ def check_chatglm(desk: Desk) -> None:
     desk.refuses("'pre_seq_len' is 128, which is unknown", glm | {"pre_seq_len": 128})
 
 
+def check_t5(desk: Desk) -> None:
+    decoder = {
+        "model_type": "custom_decoder_only_t5", "architectures": ["CustomDecoderOnlyT5"],
+        "auto_map": {"AutoModelForCausalLM": "modeling.CustomDecoderOnlyT5"}, "d_ff": 96,
+        "d_kv": 32, "d_model": 64, "dropout_rate": 0.1, "dense_act_fn": "relu",
+        "feed_forward_proj": "relu", "initializer_factor": 1.0, "is_decoder": True,
+        "is_encoder_decoder": False, "is_gated_act": False, "layer_norm_epsilon": 1e-6,
+        "n_positions": 512, "num_decoder_layers": 2, "num_heads": 4, "num_layers": 2,
+        "output_past": True, "position_encoding_type": "rotary", "vocab_size": 512,
+        "relative_attention_max_distance": 128, "relative_attention_num_buckets": 32,
+        "tie_word_embeddings": False,
+    }  # fmt: skip
+    common = {"attention__scale": 1.0, "attention__key_length": 32, "norm": "rmsnorm",
+              "activation": "relu", "logit_scale": None}  # fmt: skip
+    for kind, spec in {
+        "none": "none",
+        "rotary": "rope:pairs=adjacent,dim=8,base=10000",
+        "rotary_rerun": "rope:pairs=adjacent,dim=8,base=10000",
+        "alibi": "alibi:max_bias=8",
+        "alibi_learned": "kerple:kind=power,eps=0",
+        "abs_sinusoid": "sinusoidal:layout=concat",
+        "t5_relative_bias": "t5:buckets=32,max_distance=128",
+        "transformer_xl_relative_encoding": "transformer-xl:clamp=1000",
+    }.items():
+        desk.says(f"T5's decoder: {kind}", decoder | {"position_encoding_type": kind}, "locus",
+                  position=spec, context_length=512, **common)  # fmt: skip
+    learned = decoder | {"position_encoding_type": "abs_learned"}
+    desk.says("a table of its own length", learned, "locus", context_length=2048)
+    desk.says("a tied head is scaled", decoder | {"tie_word_embeddings": None}, "locus",
+              logit_scale=0.125)  # fmt: skip
+    desk.refuses("position_encoding_type 'fire' is unknown; known: none",
+                 decoder | {"position_encoding_type": "fire"})  # fmt: skip
+    desk.refuses("d_kv is 20, of which 5 dimensions rotate", decoder | {"d_kv": 20})
+    desk.refuses("feed_forward_proj 'gated-x-y' is unknown",
+                 decoder | {"feed_forward_proj": "gated-x-y"})  # fmt: skip
+    desk.refuses("dense_act_fn is 'gelu', but feed_forward_proj makes it relu",
+                 decoder | {"dense_act_fn": "gelu"})  # fmt: skip
+    desk.refuses("relative_attention_max_distance is 64",
+                 decoder | {"relative_attention_max_distance": 64})  # fmt: skip
+    plain = {"model_type": "t5", "position_encoding_type": None, "architectures": None,
+             "auto_map": None}  # fmt: skip
+    desk.refuses("model_type 't5' without position_encoding_type", decoder | plain)
+    desk.refuses("is_encoder_decoder is true", decoder | {"is_encoder_decoder": True})
+
+
 def main() -> None:
     checks = Checks()
     desk = Desk(checks, Path(sys.argv[1]))
@@ -189,6 +234,7 @@ def main() -> None:
     check_exaone(desk)
     check_deepseek(desk)
     check_chatglm(desk)
+    check_t5(desk)
     checks.report()
 
 
