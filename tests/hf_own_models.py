@@ -264,7 +264,7 @@ OWN_CODE: dict[str, Variant] = {
         own=lambda state: internlm2(state, bias=True, rope_scaling=None),
     ),
     "baichuan": Variant(
-        "Llama", llama(vocab_size=64000, **WIDE), "baichuan",
+        "Llama", llama(vocab_size=64000, **WIDE), "baichuan", is_shared=False,  # slow; see below
         own=lambda state: baichuan(
             state, vocab_size=64000, max_position_embeddings=N_CONTEXT
         ),
