@@ -67,8 +67,8 @@ def check_kind(config: Config) -> Family:
 
 
 def check_classes(config: Config, family: Family) -> None:
-    """Refuses a model of another class. Where transformers has the class, auto_map names no code of
-    another: it is what ran before transformers had it."""
+    """Refuses a model of another class. auto_map names no code of another where the class is the
+    family's: it is what ran before transformers had it, or what it computes is known here."""
     names = config.values.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise Failure(f"{config.path}: architectures is {shown(names)}, expected names")

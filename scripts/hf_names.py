@@ -50,6 +50,9 @@ class Names:
     alternating: str = ""  # what names of gpt-oss's experts begin with: see hf_experts.py
     base: str = ""  # before the names of a file that holds the head, too; without it, they may lack
     buffers: str = ""  # pattern of what older files hold, though it follows from the configuration
+    # A part of names, and what files have in its place that have no such name.
+    elsewhere: tuple[str, str] | None = None
+    apart: bool = False  # attn_qkv is written as attn_q, attn_k and attn_v
 
     def but(self, **changes: Any) -> Names:
         """The same with changes; mappings are added to, and a name of None is left out."""
@@ -136,9 +139,20 @@ def transpose_scaled_by_layer(values: np.ndarray, place: Place) -> np.ndarray:
     return values
 
 
+def unit_rows(values: np.ndarray, place: Place) -> np.ndarray:
+    """Rows of length 1: a head whose logits are the cosines times the length of what it reads."""
+    squares = np.square(values, dtype=np.float64).sum(axis=-1, keepdims=True)
+    return (values / np.maximum(np.sqrt(squares), 1e-12)).astype(np.float32)
+
+
 def is_of_weights_alone(transform: Transform) -> bool:
     """Whether a bias isn't transformed as its weights are."""
     return transform is plus_one
+
+
+def is_by_rows(transform: Transform) -> bool:
+    """Whether some rows are transformed as they are among all."""
+    return transform in (plus_one, unit_rows)
 
 
 # ---- families ------------------------------------------------------------------------------
@@ -411,6 +425,23 @@ STABLELM_HEAD_NORMS = {
     "attn_k_norm": "self_attn.k_layernorm.norms.{}",
 }
 GEMMA3 = GEMMA2.but(parts=HEAD_NORMS, transforms=dict.fromkeys(HEAD_NORMS, plus_one))
+EXAONE = LLAMA.but(
+    whole={"token_embd": "transformer.wte", "output_norm": "transformer.ln_f"},
+    layer="transformer.h.{}.",
+    parts={
+        "attn_norm": "ln_1",
+        "attn_q": "attn.attention.q_proj",
+        "attn_k": "attn.attention.k_proj",
+        "attn_v": "attn.attention.v_proj",
+        "attn_output": "attn.attention.out_proj",
+        "ffn_norm": "ln_2",
+        "ffn_gate": "mlp.c_fc_0",
+        "ffn_up": "mlp.c_fc_1",
+        "ffn_down": "mlp.c_proj",
+    },
+    base="transformer.",
+    buffers=r"(h\.\d+\.attn\.attention\.)?rotary(_emb)?\.inv_freq",
+)
 NO_NORMS = {"attn_norm": None, "ffn_norm": None}
 OLMO = LLAMA_ADJACENT.but(whole={"output_norm": None}, parts=NO_NORMS)
 OLMOE = QWEN3_MOE.but(parts=NO_MLP)

@@ -39,9 +39,12 @@ class Own:
     bare_norms: bool = False
     whole_ramp: bool = False  # of YaRN: it ends between dimensions, not at whole ones
     needs_window: bool = False  # in some layer
+    biased_layers: int = 0  # a model of so many has ALiBi
     layout: str = ""  # tensor_data_layout
+    keys: Mapping[str, Value] = field(default_factory=dict)  # that other programs ask for
     renamed: Mapping[str, str] = field(default_factory=dict)  # a layer's tensors, if all are there
     says: frozenset[str] = field(default_factory=frozenset)
+    needs: frozenset[str] = field(default_factory=frozenset)  # of them, those that all files say
 
 
 def says(*fields: str) -> frozenset[str]:
@@ -91,12 +94,14 @@ OWN = {
         gated=True,
         parallel_residual=True,
         says=says("logit_scale"),
+        needs=says("logit_scale"),
     ),
     "granite": Own(
         *("rmsnorm", "silu", ADJACENT),
         gated=True,
         divides_logits=True,
         says=says("embedding_scale", "attention_scale", "residual_scale", "logit_scale"),
+        needs=says("logit_scale"),
     ),
     "phi2": Own("layernorm", "gelu_tanh", HALF, parallel_residual=True),
     "phi3": Own("rmsnorm", "silu", HALF, gated=True, says=says("window")),
@@ -129,9 +134,11 @@ OWN = {
         window_every=4,
         unrotated_global=True,
         says=says("window", "logit_scale"),
+        needs=says("logit_scale"),
     ),
     "chatglm": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "glm4": Own("rmsnorm", "silu", ADJACENT, gated=True),
+    "exaone": Own("rmsnorm", "silu", HALF, gated=True),
     "exaone4": Own(
         *("rmsnorm", "silu", HALF),
         gated=True,
@@ -148,6 +155,7 @@ OWN = {
         says=says(
             *("embedding_scale", "attention_scale", "residual_scale", "logit_scale", "experts")
         ),
+        needs=says("logit_scale"),
     ),
     "gpt-oss": Own(
         *("rmsnorm", "clipped_swish", HALF),
@@ -164,6 +172,26 @@ OWN = {
     ),
     "ernie4_5": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "arcee": Own("rmsnorm", "relu_squared", ADJACENT),
+    "baichuan": Own(
+        *("rmsnorm", "silu", ADJACENT),
+        gated=True,
+        biased_layers=40,
+        layout="Meta AI original pth",
+    ),
+    "deepseek": Own(
+        *("rmsnorm", "silu", ADJACENT),
+        gated=True,
+        keys={".expert_weights_scale": 1.0},
+        says=says("experts"),
+    ),
+    "internlm2": Own("rmsnorm", "silu", ADJACENT, gated=True),
+    "minicpm": Own(
+        *("rmsnorm", "silu", ADJACENT),
+        gated=True,
+        divides_logits=True,
+        says=says("embedding_scale", "residual_scale", "logit_scale"),
+        needs=says("embedding_scale", "residual_scale", "logit_scale"),
+    ),
 }
 
 
@@ -232,8 +260,8 @@ def own_position(decoder: Decoder, own: Own) -> dict[str, Value]:
 def refuse_fixed(decoder: Decoder, own: Own) -> None:
     """What the architecture's name alone says, and no key can change."""
     spec = decoder.position.spec()
-    exact = own.position == "learned"
-    if spec != own.position if exact else not spec.startswith(own.position):
+    usual = "alibi" if decoder.n_layer == own.biased_layers else own.position
+    if spec != usual if usual == "learned" else not spec.startswith(usual):
         raise Unsayable(f"position {spec.split(',')[0]}")
     for name in (
         *("norm", "norm_position", "activation", "gated", "embedding_norm"),
@@ -263,7 +291,8 @@ def own_scales(decoder: Decoder, own: Own) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name, (key, without) in usual.items():
         value = getattr(decoder, name)
-        if value is None or math.isclose(value, without, rel_tol=1e-12):
+        is_usual = value is None or math.isclose(value, without, rel_tol=1e-12)
+        if is_usual and name not in own.needs:
             continue
         if name not in own.says:
             raise Unsayable(f"{name} {value}")
@@ -281,6 +310,7 @@ def own_metadata(decoder: Decoder) -> dict[str, Value]:
     refuse_fixed(decoder, own)
     epsilon = "layer_norm_epsilon" if own.norm == "layernorm" else "layer_norm_rms_epsilon"
     found = shape_keys(decoder) | {f".attention.{epsilon}": decoder.norm_epsilon}
+    found |= own.keys
     if own.layout:
         found[".tensor_data_layout"] = own.layout
     if any(decoder.local_layers()) and "window" not in own.says:

@@ -136,6 +136,21 @@ def cohere2(c: Config) -> Decoder:
     )
 
 
+EXAONE_OTHER_NAMES = {
+    "num_layers": "num_hidden_layers",
+    "layer_norm_epsilon": "rms_norm_eps",
+    "activation_function": "hidden_act",
+}
+
+
+def exaone(c: Config) -> Decoder:
+    """transformers has its configuration, and Llama's class for it."""
+    for other, key in EXAONE_OTHER_NAMES.items():
+        c.rename(other, key)
+    fields = llama_fields(c, base=500000.0, smallest=1e-5)
+    return Decoder(architecture="exaone", names=names.EXAONE, **fields)
+
+
 def exaone4(c: Config) -> Decoder:
     fields = llama_fields(c, smallest=1e-5)
     fields |= read_local(c, fields["n_layer"], 4)

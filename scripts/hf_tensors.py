@@ -12,7 +12,14 @@ from checkpoint import Tensor
 from hf_decoder import Decoder, Rope
 from hf_experts import alternating
 from hf_folder import Found, Weights, say
-from hf_names import Place, Transform, is_of_weights_alone, transpose, transpose_scaled_by_layer
+from hf_names import (
+    Place,
+    Transform,
+    is_by_rows,
+    is_of_weights_alone,
+    transpose,
+    transpose_scaled_by_layer,
+)
 from output import Failure
 
 OF_EXPERTS = ("ffn_gate_inp", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
@@ -70,12 +77,16 @@ class Finder:
         self.shapes = shapes_of(decoder)
         first = f"{decoder.names.whole['token_embd']}.weight"
         self.bare = first not in weights and self.stripped(first) in weights
+        self.elsewhere = decoder.names.elsewhere
+        if self.elsewhere and any(self.elsewhere[0] in name for name in weights.found):
+            self.elsewhere = None
 
     def stripped(self, name: str) -> str:
         return name.removeprefix(self.decoder.names.base)
 
     def name(self, name: str) -> str:
-        return self.stripped(name) if self.bare else name
+        name = self.stripped(name) if self.bare else name
+        return name.replace(*self.elsewhere) if self.elsewhere else name
 
     def has(self, name: str) -> bool:
         return self.name(name) in self.weights
@@ -108,7 +119,32 @@ class Finder:
             if transform is None or (suffix == "bias" and is_of_weights_alone(transform)):
                 yield Tensor(name, shape, found.read, found.blocks)
             else:
-                yield Tensor(name, shape, changed(found, transform, place))
+                yield Tensor(
+                    name, shape, changed(found, transform, place), rows(found, transform, place)
+                )
+
+    def apart(self, ours: str, theirs: str, layer: int) -> Iterator[Tensor]:
+        """attn_q, attn_k and attn_v of attn_qkv, which isn't transformed as they are."""
+        d, transforms = self.decoder, self.decoder.names.transforms
+        place = Place(d.n_head, d.n_head_kv, layer)
+        for whole in self.tensors(ours, theirs, "attn_qkv", layer, transforms.get("attn_qkv")):
+            first = 0
+            for part in ("attn_q", "attn_k", "attn_v"):
+                shape = (self.shapes[part][0], *whole.shape[1:])
+                mine = share(whole, first, shape[0], transforms.get(part), place)
+                yield Tensor(whole.name.replace("attn_qkv", part), shape, mine)
+                first += shape[0]
+
+    def tables(self) -> Iterator[Tensor]:
+        """Those of the position scheme."""
+        d = self.decoder
+        for table in d.tables:
+            for i in range(d.n_layer if "{}" in table.ours else 1):
+                found = self.take(table.theirs.format(i), table.shape)
+                read = found.read
+                if table.transform:
+                    read = changed(found, table.transform, Place(d.n_head, d.n_head_kv, i))
+                yield Tensor(table.ours.format(i), table.shape, read)
 
     def part(self, ours: str, theirs: str, part: str, at: int, n: int) -> Tensor:
         """Rows [at, at + 1) n-ths of a matrix, or of each expert's."""
@@ -142,6 +178,27 @@ def changed(found: Found, transform: Transform, place: Place) -> Callable[[], np
     return lambda: transform(found.read(), place)
 
 
+def rows(
+    found: Found, transform: Transform, place: Place
+) -> Callable[[], Iterator[np.ndarray]] | None:
+    """The same, rows after rows, where that can be."""
+    if not is_by_rows(transform):
+        return None
+    return lambda: (transform(some, place) for some in found.blocks())
+
+
+def share(
+    whole: Tensor, first: int, n: int, transform: Transform | None, place: Place
+) -> Callable[[], np.ndarray]:
+    """n rows, transformed."""
+
+    def read() -> np.ndarray:
+        values = whole.read()[first : first + n]
+        return values if transform is None else transform(values, place)
+
+    return read
+
+
 # ---- the whole model -----------------------------------------------------------------------
 
 
@@ -158,9 +215,10 @@ def head(finder: Finder) -> Iterator[Tensor]:
             raise Failure(f"{weights.folder}: {name}.weight is missing, and the head is not tied")
         return
     embedding = finder.take(f"{d.names.whole['token_embd']}.weight", finder.shapes["token_embd"])
-    found = list(finder.tensors("output", name, "output"))
+    transform = d.names.transforms.get("output")
+    found = list(finder.tensors("output", name, "output", 0, transform))
     own = finder.take(f"{name}.weight", finder.shapes["output"])
-    if len(found) > 1 or not same_values(own, embedding):
+    if len(found) > 1 or transform or not same_values(own, embedding):
         yield from found
 
 
@@ -201,6 +259,9 @@ def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
             continue
         if part.startswith(OF_EXPERTS) and not d.has_experts(i):
             continue
+        if part == "attn_qkv" and names.apart:
+            yield from finder.apart(block + part, prefix + theirs, i)
+            continue
         transform = names.transforms.get(part)
         yield from finder.tensors(block + part, prefix + theirs, part, i, transform)
     for part, theirs in names.stacked.items():
@@ -228,6 +289,7 @@ def read_tensors(decoder: Decoder, weights: Weights) -> list[Tensor]:
     for part in ("token_embd", "token_embd_norm", "position_embd"):
         if part in names.whole and not (is_narrow and part == "token_embd"):
             tensors += finder.tensors(part, names.whole[part], part)
+    tensors += finder.tables()
     for i in range(decoder.n_layer):
         tensors += layer_tensors(finder, i)
     if "output_norm" in names.whole:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The converter of Hugging Face folders: models of each family by transformers' own classes give the
-# same logits, tokens and texts here, and checkpoints of nanoGPT, nanochat and llm.c those of a plain
-# forward pass; tokenizers as the families have them have the tokenizers library's ids and texts. Needs PyTorch
-# and transformers, which `make test` does not.
+# The converter of Hugging Face folders: models of each family by transformers' own classes, or by a
+# plain forward pass where it has none, give the same logits, tokens and texts here, and checkpoints
+# of nanoGPT, nanochat and llm.c those of a plain forward pass; tokenizers as the families have them
+# have the tokenizers library's ids and texts. Needs PyTorch and transformers, which `make test` does
+# not.
 set -u
 # shellcheck source=tests/cli_testing.sh
 . "$(dirname "${BASH_SOURCE[0]}")/cli_testing.sh"

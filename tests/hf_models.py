@@ -39,8 +39,13 @@ class Variant:
     patch: Callable[[Any], None] | None = None  # what transformers' class leaves out
     # Quantises the folder's weights, and returns what they then stand for, by name.
     pack: Callable[[Path], dict[str, torch.Tensor]] | None = None
+    # config.json and tensors as the family's own code has them, of the class's tensors.
+    own: Callable[[dict[str, torch.Tensor]], tuple[dict, dict]] | None = None
+    build: Callable[[], Any] | None = None  # a model that transformers hasn't
 
     def make(self) -> Any:
+        if self.build:
+            return self.build()
         own = {"attn_implementation": "eager", "bos_token_id": 0, "eos_token_id": 0}
         config = getattr(hf, f"{self.config or self.model}Config")(**own | self.options)
         model = getattr(hf, f"{self.model}{self.end}")(config)
@@ -94,6 +99,16 @@ def gpt_oss_older(config: dict[str, Any]) -> None:
     older(config)
     config["initial_context_length"] = 16
     config["experts_per_token"] = config["num_experts_per_tok"]
+
+
+def exaone_older(config: dict[str, Any]) -> None:
+    """As EXAONE 3's own code wrote it."""
+    older(config)
+    config["architectures"] = ["ExaoneForCausalLM"]
+    config["auto_map"] = {"AutoModelForCausalLM": "modeling_exaone.ExaoneForCausalLM"}
+    config["num_layers"] = config.pop("num_hidden_layers")
+    config["layer_norm_epsilon"] = config.pop("rms_norm_eps")
+    config["activation_function"] = config.pop("hidden_act")
 
 
 def gemma3_older(config: dict[str, Any]) -> None:
@@ -447,6 +462,10 @@ VARIANTS: dict[str, Variant] = {
         "Cohere2",
         COMMON | rope() | {"num_hidden_layers": 5, "logit_scale": 0.25, "sliding_window": 5},
         "cohere2", generic="a window in layers 0::4,",
+    ),
+    "exaone": Variant("Llama", llama(**LLAMA3), "exaone", config="Exaone", old=exaone_older),
+    "exaone tied, wide heads": Variant(
+        "Llama", llama(head_dim=16, tie_word_embeddings=True), "exaone", config="Exaone"
     ),
     "exaone4": Variant(
         "Exaone4", llama(num_hidden_layers=5, sliding_window=5, sliding_window_pattern=4),
