@@ -51,7 +51,10 @@ KINDS = {  # by the name that --type and `locus quantize` have for it
     "q8_0": Kind(gguf.GGMLQuantizationType.Q8_0, 7, 32, 34, 127 * F16_LIMIT),
     "q4_0": Kind(gguf.GGMLQuantizationType.Q4_0, 2, 32, 18, 8 * F16_LIMIT),
 }
-KEPT = ("position_", "rope_", "_norm.", "ffn_gate_inp")  # few values, which matter
+HELD = {  # that only weights have which had it before: it is passed on, never made
+    "mxfp4": Kind(gguf.GGMLQuantizationType.MXFP4, 38, 32, 17, np.inf),
+}
+KEPT = ("position_", "rope_", "_norm.", "ffn_gate_inp", ".bias")  # few values, which matter
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Tensor:
     read: Callable[[], np.ndarray]  # float32 of that shape, made when it is asked for
     # The same as rows after rows, where that takes less memory.
     rows: Callable[[], Iterable[np.ndarray]] | None = None
+    held: str = ""  # of HELD: the values are its blocks, as bytes, and stay so
 
     @classmethod
     def of(cls, name: str, values: np.ndarray) -> Tensor:
@@ -71,8 +75,10 @@ class Tensor:
 
     def kind(self, matrices: str) -> str:
         """How it is stored where matrices are of that kind, as `locus quantize` has it: vectors,
-        position tables and routers stay f32; of a model of 4 bits, embedding and head have 8; rows
-        that are no whole blocks are f16."""
+        position tables, routers and biases stay f32; of a model of 4 bits, embedding and head have
+        8; rows that are no whole blocks are f16."""
+        if self.held:
+            return self.held
         if len(self.shape) < 2 or self.shape[-2] < 2 or any(part in self.name for part in KEPT):
             return "f32"
         if matrices == "q4_0" and self.name in ("token_embd.weight", "output.weight"):
@@ -134,6 +140,9 @@ def to_bf16(values: np.ndarray) -> np.ndarray:
 
 def encode(tensor: Tensor, kind: str) -> Iterator[np.ndarray]:
     """The tensor's values in the element type `kind`, some rows after others."""
+    if tensor.held:
+        yield from map(np.ascontiguousarray, tensor.blocks())
+        return
     n_rows = 0
     for values in tensor.blocks():
         with np.errstate(over="ignore"):  # float64 past its range is infinite here
@@ -200,16 +209,19 @@ def write(
     tensors: Sequence[Tensor],
     kind: str = "f32",
 ) -> None:
-    """Write a GGUF file whose matrices are of type `kind`. Keys of `metadata` that start with a
-    dot belong to the architecture: `.block_count` becomes `gpt2.block_count`."""
+    """Write a GGUF file whose matrices are of type `kind`, but for those that are held in another.
+    Keys of `metadata` that start with a dot belong to the architecture: `.block_count` becomes
+    `gpt2.block_count`."""
+    types = KINDS | HELD
     writer = gguf.GGUFWriter(None, architecture)
     for key, value in metadata.items():
         add_metadata(writer, architecture + key if key.startswith(".") else key, value)
-    writer.add_file_type(KINDS[kind].file_type)
-    if KINDS[kind].block > 1:
+    most = next((tensor.held for tensor in tensors if tensor.held), kind)
+    writer.add_file_type(types[most].file_type)
+    if types[most].block > 1 or types[kind].block > 1:
         writer.add_quantization_version(QUANTIZATION_VERSION)
     for tensor in tensors:
-        stored = KINDS[tensor.kind(kind)]
+        stored = types[tensor.kind(kind)]
         n_bytes = int(np.prod(tensor.shape, dtype=np.int64)) // stored.block * stored.n_bytes
         element = np.dtype(np.float32)  # of the shape
         writer.add_tensor_info(tensor.name, tensor.shape, element, n_bytes, stored.raw)

@@ -6,9 +6,11 @@
 The folder holds config.json, model.safetensors or pytorch_model.bin (or an index and its parts),
 and tokenizer.json or vocab.json with merges.txt. Model types that are known:
 {families}.
+Of models with pictures ({wrapped}) the text model is read.
 
-What would change the model's results and has no place in the file is refused by name. An output
-that is a device or a pipe is written, `-` is standard output.
+Experts in blocks of MXFP4 (gpt-oss) stay what they are, to the bit, under every --type. What would
+change the model's results and has no place in the file is refused by name. An output that is
+a device or a pipe is written, `-` is standard output.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from checkpoint import KINDS, Value, refuse_pointer, write
@@ -26,25 +29,37 @@ from hf_own import own_metadata, own_names
 from hf_reading import IGNORED
 from hf_tensors import bare_norms, read_tensors, renamed
 from hf_tokenizer import vocabulary
+from hf_wrapped import WRAPPED, text_config, text_name
 from output import Failure, refuse_inputs, run
 
+QUANTISED = re.compile("quant_method|modules_to_not_convert|dequantize")
+KNOWN = (*FAMILIES, *WRAPPED)  # model types
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+
+
+def check_quantised(config: Config, methods: Sequence[str]) -> None:
+    """Refuses weights that are no floats, unless they are by one of these methods; which of them
+    are, their tensors tell."""
+    if not config.has("quantization_config"):
+        return
+    quantised = config.values["quantization_config"]
+    method = quantised.get("quant_method") if isinstance(quantised, dict) else None
+    if method not in methods:
+        what = f" by {shown(method)}" if method else ""
+        raise Failure(f"{config.path}: the weights are quantised{what}; floats are expected")
+    config.section("quantization_config").refuse_unknown(QUANTISED)
 
 
 def check_kind(config: Config) -> Family:
     """The family; refuses what no decoder here computes, whatever the family."""
-    quantised = config.values.get("quantization_config")
-    if quantised is not None:
-        method = quantised.get("quant_method") if isinstance(quantised, dict) else None
-        what = f" by {shown(method)}" if method else ""
-        raise Failure(f"{config.path}: the weights are quantised{what}; floats are expected")
     model_type = config.get("model_type", str)
     family = FAMILIES.get(model_type)
     if family is None:
-        names = ", ".join(FAMILIES)
+        names = ", ".join(KNOWN)
         raise Failure(
             f"{config.path}: model_type {shown(model_type)} is not supported; known: {names}"
         )
+    check_quantised(config, family.quantised)
     config.refuse("is_encoder_decoder", "an encoder-decoder model doesn't fit")
     if config.has("pruned_heads") and config.values["pruned_heads"]:
         raise Failure(f"{config.path}: pruned_heads: layers of unlike numbers of heads don't fit")
@@ -52,8 +67,8 @@ def check_kind(config: Config) -> Family:
 
 
 def check_classes(config: Config, family: Family) -> None:
-    """Refuses a model of another class. Where transformers has the class, auto_map names no code of
-    another: it is what ran before transformers had it."""
+    """Refuses a model of another class. auto_map names no code of another where the class is the
+    family's: it is what ran before transformers had it, or what it computes is known here."""
     names = config.values.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise Failure(f"{config.path}: architectures is {shown(names)}, expected names")
@@ -65,6 +80,14 @@ def check_classes(config: Config, family: Family) -> None:
         if not re.fullmatch(rf"(TF|Flax)?{family.stem}[A-Z]\w+", name):
             raise Failure(f"{config.path}: architecture {shown(name)} is unknown")
         say(f"{config.path}: of a {name} the decoder alone is converted, with the head of tokens")
+
+
+def unwrapped(config: Config) -> Config:
+    """The text model's configuration, where the model has pictures, too; else the same."""
+    if config.get("model_type", str) not in WRAPPED:
+        return config
+    check_quantised(config, ())
+    return text_config(config)
 
 
 def read_decoder(config: Config) -> Decoder:
@@ -126,8 +149,10 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
     read = (".json", ".txt", ".safetensors", ".bin")
     refuse_inputs(output, (path for path in folder.iterdir() if path.suffix in read))
     config = Config(folder / "config.json")
-    decoder = read_decoder(config)
-    tensors = read_tensors(decoder, Weights.of_folder(folder))
+    text = unwrapped(config)
+    decoder = read_decoder(text)
+    weights = Weights.of_folder(folder, str if text is config else text_name)
+    tensors = read_tensors(decoder, weights)
     name = name.encode("utf-8", "replace").decode()  # a folder's name may be any bytes
     architecture, metadata = describe(decoder, generic, folder / "config.json")
     if architecture != "locus":
@@ -135,19 +160,24 @@ def convert(folder: Path, output: Path, kind: str, name: str, generic: bool = Fa
     elif decoder.bare_norms:
         tensors += bare_norms(decoder)
     metadata = {"general.name": name, **metadata}
-    metadata |= vocabulary(folder, config, decoder.n_vocab)
+    metadata |= vocabulary(folder, text, decoder.n_vocab)
     write(output, architecture, metadata, tensors, kind)
 
 
 def main() -> None:
-    families = textwrap.fill(", ".join(FAMILIES), 98, break_on_hyphens=False)
+    families = textwrap.fill(", ".join(KNOWN), 98, break_on_hyphens=False)
     parser = argparse.ArgumentParser(
-        description=(__doc__ or "").format(families=families),
+        description=(__doc__ or "").format(families=families, wrapped=", ".join(WRAPPED)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="model folder")
     parser.add_argument("-o", "--output", type=Path, required=True, help="GGUF file to write")
-    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help="of the matrices")
+    parser.add_argument(
+        "--type",
+        choices=tuple(KINDS),
+        default="f32",
+        help="of the matrices, but for experts in MXFP4",
+    )
     parser.add_argument(
         "--as",
         choices=("family", "locus"),

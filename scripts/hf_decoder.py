@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from checkpoint import Tensor, Value
-from hf_names import Names
+from hf_names import Names, Transform
 
 
 def number(value: float) -> str:
@@ -54,12 +54,13 @@ class Scaling:
             text += f",attn_factor={number(self.attention)}"
         return text
 
-    def keys(self) -> dict[str, Value] | None:
-        """The keys of a family; None: there are none that say it."""
+    def keys(self, whole_ramp: bool = False) -> dict[str, Value] | None:
+        """The keys of a family; None: there are none that say it. `whole_ramp`: YaRN's ends between
+        dimensions in the family."""
         prefix = ".rope.scaling."
         if self.kind == "llama3":
             return {}
-        if self.kind == "dynamic" or not self.truncate:
+        if self.kind == "dynamic" or (self.kind == "yarn" and self.truncate == whole_ramp):
             return None
         found: dict[str, Value] = {f"{prefix}type": self.kind}
         if self.kind != "longrope":  # whose factor is that of the lengths
@@ -139,6 +140,17 @@ class Plain:
         return self.text
 
 
+@dataclass(frozen=True)
+class Table:
+    """A tensor of a position scheme by its whole name in a file and in a folder, where {} is the
+    layer if each has one. A transform keeps the shape."""
+
+    ours: str
+    theirs: str
+    shape: tuple[int, ...]
+    transform: Transform | None = None
+
+
 # ---- the decoder ---------------------------------------------------------------------------
 
 
@@ -151,6 +163,7 @@ class Experts:
     n_ff: int
     normed: bool  # the shares of a token's experts add up to 1
     n_ff_shared: int = 0  # of the one that every token takes
+    n_shared: int = 0  # of which that one is made, each as wide as others; 0: its width is told
     n_dense: int = 0  # layers before the first that has experts
 
 
@@ -176,6 +189,7 @@ class Decoder:
     norm_position: str = "pre"
     embedding_norm: bool = False
     bare_norms: bool = False  # have no weights
+    bare_head_norms: bool = False  # queries and keys have such norms, too
     parallel_residual: bool = False
     embedding_scale: float = 1
     attention_scale: float | None = None  # of scores; None: 1/sqrt(head_dim)
@@ -188,6 +202,7 @@ class Decoder:
     local: tuple[bool, ...] = ()  # which layers have the window; (): all
     experts: Experts | None = None
     tied: bool = False
+    tables: tuple[Table, ...] = ()  # of the position scheme, beside position_embd
     # How a folder holds what is one in the checkpoint, or more.
     embedding_width: int = 0  # of a narrower embedding, projected to n_embd and back; 0: n_embd
     fused_gate: bool = False  # gate and up in one matrix
@@ -235,7 +250,9 @@ def shape_keys(decoder: Decoder) -> dict[str, Value]:
     if experts is not None:
         found[".expert_count"], found[".expert_used_count"] = experts.n, experts.n_used
         found[".expert_feed_forward_length"] = experts.n_ff
-        if experts.n_ff_shared:
+        if experts.n_shared:
+            found[".expert_shared_count"] = experts.n_shared
+        elif experts.n_ff_shared:
             found[".expert_shared_feed_forward_length"] = experts.n_ff_shared
         if experts.n_dense:
             found[".leading_dense_block_count"] = experts.n_dense

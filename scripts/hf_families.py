@@ -1,9 +1,10 @@
 """The families of Hugging Face models that convert_hf.py reads: a row each in `FAMILIES`.
 
-A row names the classes of config.json's `architectures` and a function (of hf_gpt.py or
-hf_llama.py) that reads the configuration into a `Decoder`, with the names that the family's tensors
-have. What a configuration says and the function doesn't ask for is refused; an absent option has
-the value that transformers' configuration class gives it.
+A row names the classes of config.json's `architectures` and a function (of hf_gpt.py, hf_llama.py,
+hf_recent.py, hf_remote.py or hf_t5.py) that reads the configuration into a `Decoder`, with the
+names that the family's tensors have. What a configuration says and the function doesn't ask for is
+refused; an absent option has the value that the configuration class gives it: transformers', or
+that of the code in the folders where transformers has none (hf_remote.py, hf_t5.py).
 """
 
 from __future__ import annotations
@@ -52,16 +53,21 @@ from hf_recent import (
     arcee,
     cohere2,
     ernie4_5,
+    exaone,
     exaone4,
     gemma3,
     glm,
     glm4,
+    gpt_oss,
     granite_moe,
+    nanochat,
     olmo,
     olmo3,
     olmoe,
     seed_oss,
 )
+from hf_remote import baichuan, chatglm, deepseek, internlm2, minicpm
+from hf_t5 import decoder_t5, t5
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class Family:
     head: str = "ForCausalLM"
     experts: tuple[str, ...] = ()  # keys that count a mixture's
     others: tuple[str, ...] = ()  # names that its class had before transformers had it
+    quantised: tuple[str, ...] = ()  # by which methods its weights may be
 
     def classes(self) -> tuple[str, ...]:
         return f"{self.stem}{self.head}", f"{self.stem}Model", *self.others
@@ -116,12 +123,24 @@ FAMILIES = {
     "olmo3": Family(olmo3, "Olmo3"),
     "olmoe": Family(olmoe, "Olmoe", experts=("num_experts",)),
     "cohere2": Family(cohere2, "Cohere2"),
+    "exaone": Family(exaone, "Exaone", others=("LlamaForCausalLM", "LlamaModel")),
     "exaone4": Family(exaone4, "Exaone4"),
     "glm": Family(glm, "Glm"),
     "glm4": Family(glm4, "Glm4"),
     "granitemoe": Family(granite_moe, "GraniteMoe", experts=("num_local_experts",)),
     "granitemoeshared": Family(granite_moe, "GraniteMoeShared", experts=("num_local_experts",)),
+    "gpt_oss": Family(
+        gpt_oss, "GptOss", experts=("num_local_experts", "num_experts"), quantised=("mxfp4",)
+    ),
+    "nanochat": Family(nanochat, "NanoChat"),
     "seed_oss": Family(seed_oss, "SeedOss"),
     "arcee": Family(arcee, "Arcee"),
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),
+    "baichuan": Family(baichuan, "Baichuan", others=("BaiChuanForCausalLM",)),
+    "chatglm": Family(chatglm, "ChatGLM", "ForConditionalGeneration"),
+    "deepseek": Family(deepseek, "Deepseek", experts=("n_routed_experts",)),
+    "internlm2": Family(internlm2, "InternLM2"),
+    "minicpm": Family(minicpm, "MiniCPM"),
+    "custom_decoder_only_t5": Family(decoder_t5, "CustomDecoderOnlyT5", ""),
+    "t5": Family(t5, "CustomDecoderOnlyT5", ""),
 }

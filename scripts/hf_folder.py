@@ -12,7 +12,7 @@ import pickle
 import re
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -165,11 +165,11 @@ class Config:
 
 @dataclass(frozen=True)
 class Found:
-    """A tensor in a file; `kind` is F32, F16, BF16, F64, or an element type that isn't read."""
+    """A tensor in a file; `kind` is F32, F16, BF16, F64, U8, or an element type that isn't read."""
 
     shape: tuple[int, ...]
     kind: str
-    rows: Callable[[int, int], np.ndarray]  # of the first dimension, as float32
+    rows: Callable[[int, int], np.ndarray]  # of the first dimension, as float32; U8: as it is
 
     def read(self) -> np.ndarray:
         return self.rows(0, self.shape[0]) if self.shape else self.rows(0, 1).reshape(())
@@ -200,7 +200,13 @@ class Weights:
     """The tensors of a checkpoint, a folder or a file, by name. What has been taken is remembered,
     so that what nobody knew can be told."""
 
-    def __init__(self, folder: Path, tensors: Iterable[tuple[str, Found]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tensors: Iterable[tuple[str, Found]],
+        rename: Callable[[str], str | None] = str,
+    ) -> None:
+        """`rename`: a tensor's name as it is looked for; None: it isn't wanted."""
         self.folder = folder
         self.found: dict[str, Found] = {}
         self.taken: set[str] = set()
@@ -208,7 +214,9 @@ class Weights:
         for given, tensor in tensors:
             parts = given.split(".")
             wrapped |= {part for part in parts if part in WRAPPERS}
-            name = ".".join(part for part in parts if part not in WRAPPERS)
+            name = rename(".".join(part for part in parts if part not in WRAPPERS))
+            if name is None:
+                continue
             if name in self.found:
                 raise Failure(f"{folder}: tensor {shown(name)} is there twice")
             self.found[name] = tensor
@@ -220,24 +228,28 @@ class Weights:
                     raise Failure(f"{folder}: quantised by {maker} ({name}); floats are expected")
 
     @classmethod
-    def of_folder(cls, folder: Path) -> Weights:
+    def of_folder(cls, folder: Path, rename: Callable[[str], str | None] = str) -> Weights:
         def tensors() -> Iterator[tuple[str, Found]]:
             for path in weight_files(folder):
                 yield from (safetensors_file if path.suffix == ".safetensors" else torch_file)(path)
 
-        return cls(folder, tensors())
+        return cls(folder, tensors(), rename)
 
     def __contains__(self, name: str) -> bool:
         return name in self.found
 
     def take(self, name: str, shape: tuple[int, ...]) -> Found:
         """A tensor that must be there with that shape, as floats."""
+        return self.take_of(FLOATS, name, shape)
+
+    def take_of(self, kinds: Sequence[str], name: str, shape: tuple[int, ...]) -> Found:
+        """The same of other element types."""
         if name not in self.found:
             raise Failure(f"{self.folder}: tensor {name} is missing")
         found = self.found[name]
-        if found.kind not in FLOATS:
-            wanted = ", ".join(FLOATS)
-            raise Failure(f"{self.folder}: {name} is {found.kind}, expected one of {wanted}")
+        if found.kind not in kinds:
+            wanted = "one of " * (len(kinds) > 1) + ", ".join(kinds)
+            raise Failure(f"{self.folder}: {name} is {found.kind}, expected {wanted}")
         if found.shape != shape:
             raise Failure(f"{self.folder}: {name} is {list(found.shape)}, expected {list(shape)}")
         self.taken.add(name)
@@ -270,7 +282,7 @@ def weight_files(folder: Path) -> list[Path]:
     raise Failure(f"{folder}: neither model.safetensors nor pytorch_model.bin is there{what}")
 
 
-STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
+STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8", "U8": "u1"}
 
 
 def stored_rows(
@@ -284,6 +296,8 @@ def stored_rows(
         offset = start + first * row * stored.itemsize
         values = np.fromfile(path, stored, (end - first) * row, offset=offset)
         values = values.reshape(end - first, *shape[1:])
+        if kind == "U8":
+            return values
         if kind == "BF16":  # the upper half of a float32
             return (values.astype("<u4") << 16).view("<f4")
         with np.errstate(over="ignore"):  # what float32 can't hold is told by who writes it
@@ -309,7 +323,10 @@ def safetensors_file(path: Path) -> Iterator[tuple[str, Found]]:
             yield name, Found(shape, kind, stored_rows(path, kind, shape, 8 + n_bytes + start))
 
 
-TORCH_KINDS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64"}
+TORCH_KINDS = {
+    **{"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64"},
+    "uint8": "U8",
+}
 
 
 def torch_file(path: Path) -> Iterator[tuple[str, Found]]:
@@ -354,7 +371,8 @@ def state_tensors(path: Path, state: object) -> Iterator[tuple[str, Found]]:
 
 def torch_rows(tensor: Any, first: int, end: int) -> np.ndarray:
     rows = tensor.detach()
-    return (rows[first:end] if rows.dim() else rows[None]).float().numpy()
+    rows = rows[first:end] if rows.dim() else rows[None]
+    return (rows if str(rows.dtype) == "torch.uint8" else rows.float()).numpy()
 
 
 def import_torch(path: Path) -> Any:

@@ -46,8 +46,13 @@ class Names:
     experts: Mapping[str, str] = field(default_factory=dict)
     # Parts that are rows of a larger matrix: its name, and which of how many equal shares.
     fused: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
+    bare: Mapping[str, str] = field(default_factory=dict)  # whose names end without .weight
+    alternating: str = ""  # what names of gpt-oss's experts begin with: see hf_experts.py
     base: str = ""  # before the names of a file that holds the head, too; without it, they may lack
     buffers: str = ""  # pattern of what older files hold, though it follows from the configuration
+    # A part of names, and what files have in its place that have no such name.
+    elsewhere: tuple[str, str] | None = None
+    apart: bool = False  # attn_qkv is written as attn_q, attn_k and attn_v
 
     def but(self, **changes: Any) -> Names:
         """The same with changes; mappings are added to, and a name of None is left out."""
@@ -111,6 +116,21 @@ def adjacent_keys(values: np.ndarray, place: Place) -> np.ndarray:
     return adjacent_pairs(values, place.n_head_kv)
 
 
+def swapped_halves(values: np.ndarray, n_head: int) -> np.ndarray:
+    """Rows of a head that rotate backwards in pairs (k, k + d/2) to pairs (k + d/2, k), which then
+    rotate forwards."""
+    parts = values.reshape(n_head, 2, -1, *values.shape[1:])
+    return parts[:, ::-1].reshape(values.shape)
+
+
+def swapped_queries(values: np.ndarray, place: Place) -> np.ndarray:
+    return swapped_halves(values, place.n_head)
+
+
+def swapped_keys(values: np.ndarray, place: Place) -> np.ndarray:
+    return swapped_halves(values, place.n_head_kv)
+
+
 def transpose_scaled_by_layer(values: np.ndarray, place: Place) -> np.ndarray:
     """Conv1D [q | k | v] whose queries are divided by the layer's number, counted from 1, as
     GPT-2's scale_attn_by_inverse_layer_idx divides the scores."""
@@ -119,9 +139,20 @@ def transpose_scaled_by_layer(values: np.ndarray, place: Place) -> np.ndarray:
     return values
 
 
+def unit_rows(values: np.ndarray, place: Place) -> np.ndarray:
+    """Rows of length 1: a head whose logits are the cosines times the length of what it reads."""
+    squares = np.square(values, dtype=np.float64).sum(axis=-1, keepdims=True)
+    return (values / np.maximum(np.sqrt(squares), 1e-12)).astype(np.float32)
+
+
 def is_of_weights_alone(transform: Transform) -> bool:
     """Whether a bias isn't transformed as its weights are."""
     return transform is plus_one
+
+
+def is_by_rows(transform: Transform) -> bool:
+    """Whether some rows are transformed as they are among all."""
+    return transform in (plus_one, unit_rows)
 
 
 # ---- families ------------------------------------------------------------------------------
@@ -394,6 +425,23 @@ STABLELM_HEAD_NORMS = {
     "attn_k_norm": "self_attn.k_layernorm.norms.{}",
 }
 GEMMA3 = GEMMA2.but(parts=HEAD_NORMS, transforms=dict.fromkeys(HEAD_NORMS, plus_one))
+EXAONE = LLAMA.but(
+    whole={"token_embd": "transformer.wte", "output_norm": "transformer.ln_f"},
+    layer="transformer.h.{}.",
+    parts={
+        "attn_norm": "ln_1",
+        "attn_q": "attn.attention.q_proj",
+        "attn_k": "attn.attention.k_proj",
+        "attn_v": "attn.attention.v_proj",
+        "attn_output": "attn.attention.out_proj",
+        "ffn_norm": "ln_2",
+        "ffn_gate": "mlp.c_fc_0",
+        "ffn_up": "mlp.c_fc_1",
+        "ffn_down": "mlp.c_proj",
+    },
+    base="transformer.",
+    buffers=r"(h\.\d+\.attn\.attention\.)?rotary(_emb)?\.inv_freq",
+)
 NO_NORMS = {"attn_norm": None, "ffn_norm": None}
 OLMO = LLAMA_ADJACENT.but(whole={"output_norm": None}, parts=NO_NORMS)
 OLMOE = QWEN3_MOE.but(parts=NO_MLP)
@@ -418,6 +466,17 @@ GRANITE_MOE = LLAMA_ADJACENT.but(
         "ffn_gate_shexp": ("shared_mlp.input_linear", 0, 2),
         "ffn_up_shexp": ("shared_mlp.input_linear", 1, 2),
     },
+)
+GPT_OSS = LLAMA.but(
+    parts=NO_MLP | {"ffn_gate_inp": "mlp.router"},
+    bare={"attn_sinks": "self_attn.sinks"},
+    alternating="mlp.experts.",
+)
+BACKWARDS = {"attn_q": swapped_queries, "attn_k": swapped_keys}
+NANOCHAT = UNGATED.but(
+    whole={"output_norm": None},
+    parts=NO_NORMS | {"ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"},
+    transforms=BACKWARDS,
 )
 NEMOTRON = UNGATED.but(
     transforms=dict.fromkeys(("attn_norm", "ffn_norm", "output_norm"), plus_one),

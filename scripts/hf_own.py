@@ -37,9 +37,14 @@ class Own:
     local_base: float = 0  # of local layers' rotation; 0: as others'
     unscaled_local: bool = False  # whose rotation isn't scaled
     bare_norms: bool = False
+    whole_ramp: bool = False  # of YaRN: it ends between dimensions, not at whole ones
+    needs_window: bool = False  # in some layer
+    biased_layers: int = 0  # a model of so many has ALiBi
     layout: str = ""  # tensor_data_layout
+    keys: Mapping[str, Value] = field(default_factory=dict)  # that other programs ask for
     renamed: Mapping[str, str] = field(default_factory=dict)  # a layer's tensors, if all are there
     says: frozenset[str] = field(default_factory=frozenset)
+    needs: frozenset[str] = field(default_factory=frozenset)  # of them, those that all files say
 
 
 def says(*fields: str) -> frozenset[str]:
@@ -89,12 +94,14 @@ OWN = {
         gated=True,
         parallel_residual=True,
         says=says("logit_scale"),
+        needs=says("logit_scale"),
     ),
     "granite": Own(
         *("rmsnorm", "silu", ADJACENT),
         gated=True,
         divides_logits=True,
         says=says("embedding_scale", "attention_scale", "residual_scale", "logit_scale"),
+        needs=says("logit_scale"),
     ),
     "phi2": Own("layernorm", "gelu_tanh", HALF, parallel_residual=True),
     "phi3": Own("rmsnorm", "silu", HALF, gated=True, says=says("window")),
@@ -127,9 +134,11 @@ OWN = {
         window_every=4,
         unrotated_global=True,
         says=says("window", "logit_scale"),
+        needs=says("logit_scale"),
     ),
     "chatglm": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "glm4": Own("rmsnorm", "silu", ADJACENT, gated=True),
+    "exaone": Own("rmsnorm", "silu", HALF, gated=True),
     "exaone4": Own(
         *("rmsnorm", "silu", HALF),
         gated=True,
@@ -146,12 +155,43 @@ OWN = {
         says=says(
             *("embedding_scale", "attention_scale", "residual_scale", "logit_scale", "experts")
         ),
+        needs=says("logit_scale"),
+    ),
+    "gpt-oss": Own(
+        *("rmsnorm", "clipped_swish", HALF),
+        gated=True,
+        normed_experts=True,
+        window_every=2,
+        whole_ramp=True,
+        needs_window=True,
+        renamed={"ffn_norm": "post_attention_norm"},
+        says=says("window", "experts"),
     ),
     "seed_oss": Own(
         "rmsnorm", "silu", HALF, gated=True, renamed={"ffn_norm": "post_attention_norm"}
     ),
     "ernie4_5": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "arcee": Own("rmsnorm", "relu_squared", ADJACENT),
+    "baichuan": Own(
+        *("rmsnorm", "silu", ADJACENT),
+        gated=True,
+        biased_layers=40,
+        layout="Meta AI original pth",
+    ),
+    "deepseek": Own(
+        *("rmsnorm", "silu", ADJACENT),
+        gated=True,
+        keys={".expert_weights_scale": 1.0},
+        says=says("experts"),
+    ),
+    "internlm2": Own("rmsnorm", "silu", ADJACENT, gated=True),
+    "minicpm": Own(
+        *("rmsnorm", "silu", ADJACENT),
+        gated=True,
+        divides_logits=True,
+        says=says("embedding_scale", "residual_scale", "logit_scale"),
+        needs=says("embedding_scale", "residual_scale", "logit_scale"),
+    ),
 }
 
 
@@ -162,6 +202,8 @@ def own_window(decoder: Decoder, own: Own) -> dict[str, Value]:
     """attention.sliding_window, and a pattern where it isn't the architecture's."""
     local, every = decoder.local_layers(), own.window_every
     if not any(local):
+        if own.needs_window:
+            raise Unsayable("no window in any layer")
         return {".attention.sliding_window": 0} if own.window else {}
     found: dict[str, Value] = {".attention.sliding_window": decoder.window}
     usual = [every == 0 or i % every < every - 1 for i in range(decoder.n_layer)]
@@ -209,7 +251,7 @@ def own_position(decoder: Decoder, own: Own) -> dict[str, Value]:
         ".rope.freq_base": float(position.base),
         **own_layers(decoder, own, position),
     }
-    keys = position.scaling.keys() if position.scaling else {}
+    keys = position.scaling.keys(own.whole_ramp) if position.scaling else {}
     if keys is None:  # the SPEC stands for all that the keys say
         return {**found, "locus.position": whole_spec(decoder)}
     return found | keys
@@ -218,8 +260,8 @@ def own_position(decoder: Decoder, own: Own) -> dict[str, Value]:
 def refuse_fixed(decoder: Decoder, own: Own) -> None:
     """What the architecture's name alone says, and no key can change."""
     spec = decoder.position.spec()
-    exact = own.position == "learned"
-    if spec != own.position if exact else not spec.startswith(own.position):
+    usual = "alibi" if decoder.n_layer == own.biased_layers else own.position
+    if spec != usual if usual == "learned" else not spec.startswith(usual):
         raise Unsayable(f"position {spec.split(',')[0]}")
     for name in (
         *("norm", "norm_position", "activation", "gated", "embedding_norm"),
@@ -249,7 +291,8 @@ def own_scales(decoder: Decoder, own: Own) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name, (key, without) in usual.items():
         value = getattr(decoder, name)
-        if value is None or math.isclose(value, without, rel_tol=1e-12):
+        is_usual = value is None or math.isclose(value, without, rel_tol=1e-12)
+        if is_usual and name not in own.needs:
             continue
         if name not in own.says:
             raise Unsayable(f"{name} {value}")
@@ -267,6 +310,7 @@ def own_metadata(decoder: Decoder) -> dict[str, Value]:
     refuse_fixed(decoder, own)
     epsilon = "layer_norm_epsilon" if own.norm == "layernorm" else "layer_norm_rms_epsilon"
     found = shape_keys(decoder) | {f".attention.{epsilon}": decoder.norm_epsilon}
+    found |= own.keys
     if own.layout:
         found[".tensor_data_layout"] = own.layout
     if any(decoder.local_layers()) and "window" not in own.says:

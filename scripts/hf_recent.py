@@ -43,7 +43,16 @@ def rotates_where_local(fields: Fields) -> None:
     fields["position"] = fields["position"].only(layers)
 
 
+GEMMA3 = {  # absent in published configurations
+    **{"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216},
+    **{"num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4},
+    "max_position_embeddings": 131072,
+}
+
+
 def gemma3(c: Config) -> Decoder:
+    for key, value in GEMMA3.items():
+        c.values.setdefault(key, value)
     fields = gemma_fields(c, read_layered_rope, default=1e6, local=1e4)
     if or_none(c, "attn_logit_softcapping", 0.0):
         raise Failure(f"{c.path}: attn_logit_softcapping isn't null; the class passes it over")
@@ -127,6 +136,21 @@ def cohere2(c: Config) -> Decoder:
     )
 
 
+EXAONE_OTHER_NAMES = {
+    "num_layers": "num_hidden_layers",
+    "layer_norm_epsilon": "rms_norm_eps",
+    "activation_function": "hidden_act",
+}
+
+
+def exaone(c: Config) -> Decoder:
+    """transformers has its configuration, and Llama's class for it."""
+    for other, key in EXAONE_OTHER_NAMES.items():
+        c.rename(other, key)
+    fields = llama_fields(c, base=500000.0, smallest=1e-5)
+    return Decoder(architecture="exaone", names=names.EXAONE, **fields)
+
+
 def exaone4(c: Config) -> Decoder:
     fields = llama_fields(c, smallest=1e-5)
     fields |= read_local(c, fields["n_layer"], 4)
@@ -171,6 +195,64 @@ def granite_moe(c: Config) -> Decoder:
         own = own.but(parts={"ffn_down_shexp": None})
     return Decoder(
         architecture="granitemoe", names=own, **fields, **granite_scales(c), experts=experts
+    )
+
+
+NANOCHAT = {  # no norm has weights: that of queries and keys, after they rotate, is the same before
+    **{"norm": "rmsnorm", "bare_norms": True, "bare_head_norms": True, "embedding_norm": True},
+}
+
+
+def nanochat(c: Config) -> Decoder:
+    c.values.setdefault("intermediate_size", 8192)
+    shape = grouped(c)
+    position = read_rope(c, shape)
+    if position.scaling and position.scaling.kind in ("yarn", "longrope"):
+        what = f"rope_type {position.scaling.kind} scales queries and keys, which are normed then"
+        raise Failure(f"{c.path}: {what}; it isn't read")
+    return Decoder(
+        architecture="nanochat",
+        names=names.NANOCHAT,
+        **shape,
+        **NANOCHAT | rmsnorm(c, 1e-6),
+        activation=activation(c, "hidden_act", "relu2"),
+        position=position,
+        logit_cap=or_none(c, "final_logit_softcapping", 15.0),
+        tied=tied(c, False),
+    )
+
+
+def gpt_oss(c: Config) -> Decoder:
+    c.rename("num_experts", "num_local_experts")
+    c.rename("experts_per_token", "num_experts_per_tok")
+    for key, only in (("swiglu_alpha", 1.702), ("swiglu_limit", 7.0)):
+        if c.get(key, float, only) != only:
+            raise Failure(f"{c.path}: {key} is {shown(c.values[key])}, expected {only}")
+    if not c.has("rope_parameters") and not c.has("rope_scaling"):  # the class's own
+        c.values["rope_parameters"] = {
+            **{"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0},
+            **{"truncate": False, "original_max_position_embeddings": 4096},
+        }
+    fields = llama_fields(c, base=150000.0, smallest=1e-5, head_dim=64)
+    fields["activation"] = c.choose("hidden_act", {"silu": "clipped_swish"}, "silu")
+    scaling = fields["position"].scaling
+    if c.has("initial_context_length") and scaling:  # the class reads the other name alone
+        initial = c.count("initial_context_length")
+        if initial != scaling.trained:
+            what = f"initial_context_length is {initial}, but original_max_position_embeddings"
+            raise Failure(f"{c.path}: {what}, which is read, is {scaling.trained}")
+    usual = [i % 2 == 0 for i in range(fields["n_layer"])]
+    experts = Experts(
+        n=c.count("num_local_experts", 128),
+        n_used=c.count("num_experts_per_tok", 4),
+        n_ff=fields["n_ff"],
+        normed=True,
+    )
+    return Decoder(
+        architecture="gpt-oss",
+        names=names.GPT_OSS,
+        **fields | local_layers(c, usual, or_none(c, "sliding_window", 128)),
+        experts=experts,
     )
 
 

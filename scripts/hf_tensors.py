@@ -10,8 +10,16 @@ import numpy as np
 
 from checkpoint import Tensor
 from hf_decoder import Decoder, Rope
+from hf_experts import alternating
 from hf_folder import Found, Weights, say
-from hf_names import Place, Transform, is_of_weights_alone, transpose, transpose_scaled_by_layer
+from hf_names import (
+    Place,
+    Transform,
+    is_by_rows,
+    is_of_weights_alone,
+    transpose,
+    transpose_scaled_by_layer,
+)
 from output import Failure
 
 OF_EXPERTS = ("ffn_gate_inp", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
@@ -35,6 +43,7 @@ def shapes_of(d: Decoder) -> dict[str, tuple[int, ...]]:
         "attn_k": (k, width),
         "attn_v": (k, width),
         "attn_output": (width, q),
+        "attn_sinks": (d.n_head,),
         "attn_q_norm": head_norms[0],
         "attn_k_norm": head_norms[1],
         "ffn_gate": (ff, width),
@@ -68,18 +77,29 @@ class Finder:
         self.shapes = shapes_of(decoder)
         first = f"{decoder.names.whole['token_embd']}.weight"
         self.bare = first not in weights and self.stripped(first) in weights
+        self.elsewhere = decoder.names.elsewhere
+        if self.elsewhere and any(self.elsewhere[0] in name for name in weights.found):
+            self.elsewhere = None
 
     def stripped(self, name: str) -> str:
         return name.removeprefix(self.decoder.names.base)
 
     def name(self, name: str) -> str:
-        return self.stripped(name) if self.bare else name
+        name = self.stripped(name) if self.bare else name
+        return name.replace(*self.elsewhere) if self.elsewhere else name
 
     def has(self, name: str) -> bool:
         return self.name(name) in self.weights
 
     def take(self, name: str, shape: tuple[int, ...]) -> Found:
         return self.weights.take(self.name(name), shape)
+
+    def take_bytes(self, name: str, shape: tuple[int, ...]) -> Found:
+        return self.weights.take_of(("U8",), self.name(name), shape)
+
+    @property
+    def n_experts(self) -> int:
+        return self.decoder.experts.n if self.decoder.experts else 0
 
     def tensors(
         self, ours: str, theirs: str, part: str, layer: int = 0, transform: Transform | None = None
@@ -99,7 +119,32 @@ class Finder:
             if transform is None or (suffix == "bias" and is_of_weights_alone(transform)):
                 yield Tensor(name, shape, found.read, found.blocks)
             else:
-                yield Tensor(name, shape, changed(found, transform, place))
+                yield Tensor(
+                    name, shape, changed(found, transform, place), rows(found, transform, place)
+                )
+
+    def apart(self, ours: str, theirs: str, layer: int) -> Iterator[Tensor]:
+        """attn_q, attn_k and attn_v of attn_qkv, which isn't transformed as they are."""
+        d, transforms = self.decoder, self.decoder.names.transforms
+        place = Place(d.n_head, d.n_head_kv, layer)
+        for whole in self.tensors(ours, theirs, "attn_qkv", layer, transforms.get("attn_qkv")):
+            first = 0
+            for part in ("attn_q", "attn_k", "attn_v"):
+                shape = (self.shapes[part][0], *whole.shape[1:])
+                mine = share(whole, first, shape[0], transforms.get(part), place)
+                yield Tensor(whole.name.replace("attn_qkv", part), shape, mine)
+                first += shape[0]
+
+    def tables(self) -> Iterator[Tensor]:
+        """Those of the position scheme."""
+        d = self.decoder
+        for table in d.tables:
+            for i in range(d.n_layer if "{}" in table.ours else 1):
+                found = self.take(table.theirs.format(i), table.shape)
+                read = found.read
+                if table.transform:
+                    read = changed(found, table.transform, Place(d.n_head, d.n_head_kv, i))
+                yield Tensor(table.ours.format(i), table.shape, read)
 
     def part(self, ours: str, theirs: str, part: str, at: int, n: int) -> Tensor:
         """Rows [at, at + 1) n-ths of a matrix, or of each expert's."""
@@ -108,7 +153,7 @@ class Finder:
             found = self.take(f"{theirs}.weight", (n * rows, cols))
             first = at * rows
             return Tensor(f"{ours}.weight", (rows, cols), lambda: found.rows(first, first + rows))
-        experts = self.decoder.experts.n if self.decoder.experts else 0
+        experts = self.n_experts
         found = self.take(f"{theirs}.weight", (experts, n * rows, cols))
 
         def blocks() -> Iterator[np.ndarray]:
@@ -133,6 +178,27 @@ def changed(found: Found, transform: Transform, place: Place) -> Callable[[], np
     return lambda: transform(found.read(), place)
 
 
+def rows(
+    found: Found, transform: Transform, place: Place
+) -> Callable[[], Iterator[np.ndarray]] | None:
+    """The same, rows after rows, where that can be."""
+    if not is_by_rows(transform):
+        return None
+    return lambda: (transform(some, place) for some in found.blocks())
+
+
+def share(
+    whole: Tensor, first: int, n: int, transform: Transform | None, place: Place
+) -> Callable[[], np.ndarray]:
+    """n rows, transformed."""
+
+    def read() -> np.ndarray:
+        values = whole.read()[first : first + n]
+        return values if transform is None else transform(values, place)
+
+    return read
+
+
 # ---- the whole model -----------------------------------------------------------------------
 
 
@@ -149,9 +215,10 @@ def head(finder: Finder) -> Iterator[Tensor]:
             raise Failure(f"{weights.folder}: {name}.weight is missing, and the head is not tied")
         return
     embedding = finder.take(f"{d.names.whole['token_embd']}.weight", finder.shapes["token_embd"])
-    found = list(finder.tensors("output", name, "output"))
+    transform = d.names.transforms.get("output")
+    found = list(finder.tensors("output", name, "output", 0, transform))
     own = finder.take(f"{name}.weight", finder.shapes["output"])
-    if len(found) > 1 or not same_values(own, embedding):
+    if len(found) > 1 or transform or not same_values(own, embedding):
         yield from found
 
 
@@ -192,6 +259,9 @@ def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
             continue
         if part.startswith(OF_EXPERTS) and not d.has_experts(i):
             continue
+        if part == "attn_qkv" and names.apart:
+            yield from finder.apart(block + part, prefix + theirs, i)
+            continue
         transform = names.transforms.get(part)
         yield from finder.tensors(block + part, prefix + theirs, part, i, transform)
     for part, theirs in names.stacked.items():
@@ -200,10 +270,15 @@ def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
     for part, (theirs, at, n) in names.fused.items():
         if d.has_experts(i) and finder.shapes[part][0]:
             yield finder.part(block + part, prefix + theirs, part, at, n)
-    if d.has_experts(i) and d.experts:
+    for part, theirs in names.bare.items():
+        found = finder.take(prefix + theirs, finder.shapes[part])
+        yield Tensor(f"{block}{part}.weight", found.shape, found.read)
+    if d.has_experts(i):
         for part, theirs in names.experts.items():
             shape = finder.shapes[part]
-            yield finder.stacked(block + part, prefix + theirs, d.experts.n, shape)
+            yield finder.stacked(block + part, prefix + theirs, finder.n_experts, shape)
+        if names.alternating:
+            yield from alternating(finder, block, prefix + names.alternating)
 
 
 def read_tensors(decoder: Decoder, weights: Weights) -> list[Tensor]:
@@ -214,6 +289,7 @@ def read_tensors(decoder: Decoder, weights: Weights) -> list[Tensor]:
     for part in ("token_embd", "token_embd_norm", "position_embd"):
         if part in names.whole and not (is_narrow and part == "token_embd"):
             tensors += finder.tensors(part, names.whole[part], part)
+    tensors += finder.tables()
     for i in range(decoder.n_layer):
         tensors += layer_tensors(finder, i)
     if "output_norm" in names.whole:
@@ -239,9 +315,14 @@ def renamed(tensors: list[Tensor], names: Mapping[str, str]) -> list[Tensor]:
 
 def bare_norms(decoder: Decoder) -> list[Tensor]:
     """Weights of ones, for an architecture whose norms have some."""
-    parts = [f"blk.{i}.{part}_norm" for i in range(decoder.n_layer) for part in ("attn", "ffn")]
-    ones = np.ones(decoder.n_embd, np.float32)
-    return [Tensor.of(f"{name}.weight", ones) for name in (*parts, "output_norm")]
+    widths = {"token_embd_norm": decoder.n_embd} if decoder.embedding_norm else {}
+    of_layer = {"attn_norm": decoder.n_embd, "ffn_norm": decoder.n_embd}
+    if decoder.bare_head_norms:
+        of_layer |= dict.fromkeys(("attn_q_norm", "attn_k_norm"), decoder.head_dim)
+    for i in range(decoder.n_layer):
+        widths |= {f"blk.{i}.{part}": width for part, width in of_layer.items()}
+    widths["output_norm"] = decoder.n_embd
+    return [Tensor.of(f"{name}.weight", np.ones(n, np.float32)) for name, n in widths.items()]
 
 
 def check_left(decoder: Decoder, weights: Weights) -> None:

@@ -402,10 +402,11 @@ def of_bytes(made: Tokenizer, folder: Path) -> dict[str, Value]:
     """What byte-level BPE has besides."""
     if lacking := missing_bytes(made.vocab):
         say(f"{folder}: no token for byte 0x{lacking[0]:02X}: texts with it will be refused")
-    metadata: dict[str, Value] = {
-        "tokenizer.ggml.merges": [" ".join(pair) for pair in made.merges],
-        "tokenizer.ggml.add_space_prefix": made.prefix_space,
-    }
+    metadata: dict[str, Value] = {"tokenizer.ggml.add_space_prefix": made.prefix_space}
+    if made.by_ids:
+        metadata["locus.tokenizer.merges"] = False
+    else:
+        metadata["tokenizer.ggml.merges"] = [" ".join(pair) for pair in made.merges]
     if made.ignore_merges or made.pre != "gpt-2":  # other names may stand for it
         metadata["locus.tokenizer.ignore_merges"] = made.ignore_merges
     return metadata
@@ -438,9 +439,16 @@ def chat_template(folder: Path) -> dict[str, Value]:
 
 
 def vocabulary(folder: Path, config: Config, n_vocab: int) -> dict[str, Value]:
-    """The metadata of the tokenizer, whatever its kind. Rows of the embedding without a token get
-    [PADn] tokens of type unused."""
+    """The metadata of a folder's tokenizer."""
     made = read_tokenizer(folder, config)
+    return tokenizer_metadata(made, folder, config, n_vocab) | chat_template(folder)
+
+
+def tokenizer_metadata(
+    made: Tokenizer, folder: Path, config: Config, n_vocab: int
+) -> dict[str, Value]:
+    """The same, whatever its kind. Rows of the embedding without a token get [PADn] tokens of type
+    unused."""
     for key, token in made.named.items():  # one that the model has no row for
         if token in made.added and token not in made.vocab and made.added[token][0] >= n_vocab:
             say(f"{folder}: {key} {shown(token)} has no row in the model, and is left out")
@@ -480,4 +488,4 @@ def vocabulary(folder: Path, config: Config, n_vocab: int) -> dict[str, Value]:
         metadata["tokenizer.ggml.eos_token_id"] = ends[0]
     if ends[1:]:
         metadata["locus.end_token_ids"] = ends[1:]
-    return metadata | chat_template(folder)
+    return metadata

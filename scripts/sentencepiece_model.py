@@ -7,6 +7,7 @@ pieces, and how a text is normalised before it is cut into them.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,9 +106,15 @@ def read_normalizer(made: Tokenizer, values: dict[int, int | bytes], where: Path
         raise Failure(f"{where}: BPE with {what}, which is read for Unigram alone")
 
 
+RANKS = re.compile(rb"[A-Za-z0-9+/]+=* \d+\n")  # a line of tiktoken's file
+
+
 def from_sentencepiece(path: Path) -> Tokenizer:
     """The tokenizer that the file describes, as SentencePiece runs it."""
     refuse_pointer(path)
+    with path.open("rb") as file:
+        if RANKS.match(file.read(256)):
+            raise Failure(f"{path}: tiktoken's ranks of tokens; tokenizer.json is expected")
     made = Tokenizer(own=True)
     pieces: list[bytes] = []
     parts: dict[int, dict[int, int | bytes]] = {TRAINER: {}, NORMALIZER: {}}

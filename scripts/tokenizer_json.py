@@ -33,6 +33,8 @@ PATTERNS = {  # of a Split before ByteLevel: tokenizer.ggml.pre
     rf"'(?:[sdmt]|ll|ve|re)| ?\p{{L}}+| ?\p{{N}}+|{OTHERS}|\s+(?!\S)|\s+": "gpt-2",
     rf"(?i:{CONTRACTIONS})|{LEAD}\p{{L}}+|\p{{N}}{{1,3}}|{OTHERS}[\r\n]*|{LINES}": "llama-bpe",
     rf"(?i:{CONTRACTIONS})|{LEAD}\p{{L}}+|\p{{N}}|{OTHERS}[\r\n]*|{LINES}": "qwen2",
+    rf"'(?i:[sdmt]|ll|ve|re)|{LEAD}+\p{{L}}+|\p{{N}}{{1,2}}|{OTHERS}+[\r\n]*"
+    r"|\s*[\r\n]|\s+(?!\S)|\s+": "nanochat",
     rf"{LEAD}{UPPER}*{LOWER}+(?i:{CONTRACTIONS})?|{LEAD}{UPPER}+{LOWER}*(?i:{CONTRACTIONS})?"
     rf"|\p{{N}}{{1,3}}|{OTHERS}[\r\n/]*|{LINES}": "gpt-4o",
     rf"(?i:{CONTRACTIONS})|{LEAD}[\p{{L}}\p{{M}}]+|\p{{N}}"

@@ -61,6 +61,7 @@ class Tokenizer:
     pre: str = "gpt-2"
     prefix_space: bool = False  # gpt2: before each stretch
     ignore_merges: bool = False
+    by_ids: bool = False  # gpt2: any two tokens merge that make one, the least id first
     normalizer: list[str] = field(default_factory=list)  # steps of locus.tokenizer.normalizer
     charsmap: bytes = b""
     # llama and t5:

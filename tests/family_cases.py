@@ -58,7 +58,7 @@ class Desk:
         """Architecture and keys."""
         self.path.write_text(json.dumps(config))
         with contextlib.redirect_stderr(io.StringIO()):
-            decoder = convert_hf.read_decoder(Config(self.path))
+            decoder = convert_hf.read_decoder(convert_hf.unwrapped(Config(self.path)))
         return convert_hf.describe(decoder, generic, self.path)
 
     def says(self, name: str, config: dict[str, Any], architecture: str, **keys: object) -> None:
@@ -221,6 +221,19 @@ def check_published(desk: Desk) -> None:
     )  # fmt: skip
 
 
+def check_needed(desk: Desk) -> None:
+    """A scale of 1 is written where the engine asks for it."""
+    for name, key, keys in (
+        ("granite", "logits_scaling", {}),
+        ("granitemoe", "logits_scaling", {}),
+        ("cohere", "logit_scale", {}),
+        ("cohere2", "logit_scale", {"sliding_window": 8}),
+    ):
+        architecture = "command-r" if name == "cohere" else name
+        config = SHAPE | {"model_type": name, key: 1.0, **keys}
+        desk.says(f"{name} of scale 1", config, architecture, logit_scale=1.0)
+
+
 def check_layers(desk: Desk) -> None:
     """Layers that differ, where an architecture says them by a rule, or by a SPEC."""
     smollm3 = LLAMA | {"model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"]}
@@ -320,8 +333,8 @@ READ_IN_PART = ("phi", "phi3", "glm", "glm4", "stablelm", "nemotron", "persimmon
 READ_WHOLE = (
     "llama", "mistral", "mixtral", "smollm3", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "gemma",
     "gemma2", "gemma3_text", "olmo", "olmo2", "olmo3", "olmoe", "cohere", "cohere2", "granite",
-    "granitemoe", "granitemoeshared", "starcoder2", "seed_oss", "arcee", "ernie4_5", "exaone4",
-    "falcon",
+    "granitemoe", "granitemoeshared", "starcoder2", "seed_oss", "arcee", "ernie4_5", "exaone",
+    "exaone4", "falcon", "gpt_oss", "nanochat",
 )  # fmt: skip
 
 
@@ -544,6 +557,7 @@ def main() -> None:
     checks = Checks()
     desk = Desk(checks, work)
     check_published(desk)
+    check_needed(desk)
     check_layers(desk)
     check_refusals(desk)
     check_passed_over(desk)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The converter of Hugging Face folders: models of each family by transformers' own classes give the
-# same logits, tokens and texts here, and checkpoints of nanoGPT and llm.c those of a plain forward
-# pass; tokenizers as the families have them have the tokenizers library's ids and texts. Needs PyTorch
-# and transformers, which `make test` does not.
+# The converter of Hugging Face folders: models of each family by transformers' own classes, or by a
+# plain forward pass where it has none, give the same logits, tokens and texts here, and checkpoints
+# of nanoGPT, nanochat and llm.c those of a plain forward pass; tokenizers as the families have them
+# have the tokenizers library's ids and texts. Needs PyTorch and transformers, which `make test` does
+# not.
 set -u
 # shellcheck source=tests/cli_testing.sh
 . "$(dirname "${BASH_SOURCE[0]}")/cli_testing.sh"
@@ -13,10 +14,12 @@ if ! "$python" -c "$needs" 2>/dev/null; then
     skip "models of Hugging Face (scripts/setup.sh python-train)"
     exit 0
 fi
-mkdir "$folder"/{models,nanogpt,tokenizers}
+mkdir "$folder"/{models,nanogpt,nanochat,tokenizers}
 failed=0
 "$python" "$here/hf_cases.py" "$folder/models" "$locus" || failed=1
 "$python" "$here/tokenizer_families.py" "$folder/tokenizers" "$locus" \
     "$root/models/evaluation.txt" || failed=1
 "$python" "$here/nanogpt_cases.py" "$folder/nanogpt" "$locus" || failed=1
+"$python" "$here/nanochat_cases.py" "$folder/nanochat" "$locus" \
+    "$root/models/evaluation.txt" || failed=1
 exit $failed

@@ -3,9 +3,10 @@
 
     hf_cases.py FOLDER LOCUS [NAME...]
 
-FOLDER is an empty one to work in, LOCUS the program. For each variant of hf_models.py (those named,
-or all) a tiny random model is saved by transformers and converted, and the program's results are
-held against those of the class in double precision: logits of a text that goes past the trained
+FOLDER is an empty one to work in, LOCUS the program. For each variant of hf_models.py,
+hf_own_models.py and hf_t5_models.py (those named, or all) a tiny random model is saved and
+converted, and the program's results are held against those of transformers' class, or of a plain
+forward pass where it has none, in double precision: logits of a text that goes past the trained
 length where the model can, read at once and token by token; 20 tokens by greedy choice; the text's
 tokens. Then as architecture `locus`, and from the configuration as transformers 4 wrote it. Prints
 a table, a line for each check that fails and "NN%: Checks: N, Failures: N, Errors: 0" at the end;
@@ -23,12 +24,14 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
 import gguf
 import numpy as np
 import safetensors
+import safetensors.torch
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -37,10 +40,15 @@ import convert_hf
 from checks import Checks
 from golden import randomise
 from hf_models import N_VOCAB, VARIANTS, Variant, exact
+from hf_own_models import OWN_CODE
+from hf_t5_models import T5_DECODERS
 from output import Failure
 
 TOLERANCE = 1e-5  # of the largest logit
 N_NEW = 20
+SPLIT = re.compile(  # tensors that are stacked, split or left out
+    r"\.(experts|norms)\.\d+\.|input_linear|experts\.\w+_proj|wqkv|W_pack|inv_freq"
+)
 TEXT = (
     "Once upon a time there was a little girl. She liked to play outside, and one day she saw a "
     "big, red ball under the tree! 'Look,' said her friend Tim, 'it's 12 times as big as my "
@@ -132,9 +140,10 @@ def expected(
         model = variant.make().eval()
         model.load_state_dict(state)
         logits = model(input_ids=tokens).logits[0].numpy()
+        no_tokens = list(range(N_VOCAB, logits.shape[1]))  # ids without one
         chosen = model.generate(
             input_ids=prompt, attention_mask=torch.ones_like(prompt), do_sample=False,
-            max_new_tokens=N_NEW, pad_token_id=0,
+            max_new_tokens=N_NEW, pad_token_id=0, suppress_tokens=no_tokens or None,
         )[0, variant.prompt :].tolist()  # fmt: skip
     return logits, chosen
 
@@ -160,6 +169,17 @@ COLUMNS = {
 }  # fmt: skip
 
 
+def save(model: Any, folder: Path, variant: Variant) -> None:
+    if variant.own is None:
+        model.save_pretrained(folder)
+        return
+    folder.mkdir()
+    config, tensors = variant.own(model.state_dict())
+    (folder / "config.json").write_text(json.dumps(config))
+    held = {name: values.contiguous().clone() for name, values in tensors.items()}
+    safetensors.torch.save_file(held, folder / "model.safetensors")
+
+
 def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
     folder, file = bench.work / "folder", bench.work / "model.gguf"
     shutil.rmtree(folder, ignore_errors=True)
@@ -171,12 +191,18 @@ def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
             of_layer = re.search(r"\.\d+\.", name)
             parameter.data *= variant.spread if of_layer else 1 / variant.spread
     model.eval()
-    model.save_pretrained(folder)
+    save(model, folder, variant)
     for path in bench.tokenizer.iterdir():
         shutil.copy(path, folder)
+    state = model.state_dict()
+    if variant.pack:
+        state |= variant.pack(folder)
     architecture = convert(folder, file)
+    if variant.pack:  # the program rounds what it multiplies by such weights
+        bench.run("quantize", file, bench.work / "wide.gguf", "f32")
+        file = bench.work / "wide.gguf"
     row.put("folder", architecture == variant.architecture, architecture)
-    logits, chosen = expected(variant, model.state_dict(), bench.ids)
+    logits, chosen = expected(variant, state, bench.ids)
     at_once = bench.logits(file, variant.longest)
     apart = difference(at_once, logits)
     row.put("logits", apart <= TOLERANCE, f"{apart:.1e}")
@@ -215,12 +241,13 @@ def check_names(row: Row, folder: Path, file: Path) -> None:
     wrong = []
     with safetensors.safe_open(folder / "model.safetensors", "np") as weights:
         for name in weights.keys():  # noqa: SIM118 (no mapping)
-            if re.search(r"\.(experts|norms)\.\d+\.|input_linear", name):  # stacked, or split
+            if SPLIT.search(name):
                 continue
             bare = name.removeprefix("transformer.")  # as published BLOOMs are
             found = [names.get_name(n, try_suffixes=(".weight", ".bias")) for n in (name, bare)]
             theirs = found[0] or found[1]
-            if theirs not in ours and not name.startswith("lm_head"):
+            known = theirs in ours or f"{theirs}.weight" in ours
+            if not known and not name.startswith("lm_head"):
                 wrong.append(f"{name} isn't {theirs}")
     patterns = {gguf.TENSOR_NAMES[tensor] for tensor in gguf.MODEL_TENSORS[kind]}
     for name in ours:
@@ -265,7 +292,8 @@ def check_older(bench: Bench, row: Row, variant: Variant, folder: Path, file: Pa
 
 def main() -> None:
     bench = Bench(Path(sys.argv[1]), sys.argv[2])
-    names = sys.argv[3:] or list(VARIANTS)
+    variants = VARIANTS | OWN_CODE | T5_DECODERS
+    names = sys.argv[3:] or list(variants)
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(1)
@@ -274,7 +302,7 @@ def main() -> None:
     for name in names:
         row = Row(checks, name)
         try:
-            check_variant(bench, row, VARIANTS[name])
+            check_variant(bench, row, variants[name])
         except Exception as error:  # shown as what it is, and the others go on
             checks.that(False, f"{name}: {type(error).__name__}: {error}")
         row.print()

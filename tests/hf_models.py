@@ -7,11 +7,14 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers as hf
 from torch.overrides import TorchFunctionMode
+
+from hf_mxfp4 import pack
 
 N_VOCAB, N_CONTEXT, N_EMBD, N_FF, N_LAYER, N_HEAD, N_HEAD_KV = 300, 64, 32, 96, 2, 4, 2
 
@@ -34,8 +37,15 @@ class Variant:
     # both are alike, some models repeat one token
     old: Callable[[dict[str, Any]], None] | None = None  # makes config.json one of transformers 4
     patch: Callable[[Any], None] | None = None  # what transformers' class leaves out
+    # Quantises the folder's weights, and returns what they then stand for, by name.
+    pack: Callable[[Path], dict[str, torch.Tensor]] | None = None
+    # config.json and tensors as the family's own code has them, of the class's tensors.
+    own: Callable[[dict[str, torch.Tensor]], tuple[dict, dict]] | None = None
+    build: Callable[[], Any] | None = None  # a model that transformers hasn't
 
     def make(self) -> Any:
+        if self.build:
+            return self.build()
         own = {"attn_implementation": "eager", "bos_token_id": 0, "eos_token_id": 0}
         config = getattr(hf, f"{self.config or self.model}Config")(**own | self.options)
         model = getattr(hf, f"{self.model}{self.end}")(config)
@@ -85,6 +95,22 @@ def neox_older(config: dict[str, Any]) -> None:
     config["rotary_pct"] = config.pop("partial_rotary_factor")
 
 
+def gpt_oss_older(config: dict[str, Any]) -> None:
+    older(config)
+    config["initial_context_length"] = 16
+    config["experts_per_token"] = config["num_experts_per_tok"]
+
+
+def exaone_older(config: dict[str, Any]) -> None:
+    """As EXAONE 3's own code wrote it."""
+    older(config)
+    config["architectures"] = ["ExaoneForCausalLM"]
+    config["auto_map"] = {"AutoModelForCausalLM": "modeling_exaone.ExaoneForCausalLM"}
+    config["num_layers"] = config.pop("num_hidden_layers")
+    config["layer_norm_epsilon"] = config.pop("rms_norm_eps")
+    config["activation_function"] = config.pop("hidden_act")
+
+
 def gemma3_older(config: dict[str, Any]) -> None:
     parameters = config.pop("rope_parameters")
     whole, part = parameters["full_attention"], parameters["sliding_attention"]
@@ -126,6 +152,15 @@ GRANITE_MOE = llama(
     attention_multiplier=0.25, residual_multiplier=0.5, logits_scaling=4.0,
     experts_implementation="eager",
 )  # fmt: skip
+GPT_OSS = llama(
+    hidden_size=64, intermediate_size=96, num_hidden_layers=4, head_dim=8, sliding_window=6,
+    num_local_experts=4, num_experts_per_tok=2, experts_implementation="eager",
+    **rope("yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=8.0, truncate=False),
+)  # fmt: skip
+VISION = {
+    "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "image_size": 28, "patch_size": 7,
+}  # fmt: skip
 SOME_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "experts_implementation": "eager"}
 
 VARIANTS: dict[str, Variant] = {
@@ -379,6 +414,36 @@ VARIANTS: dict[str, Variant] = {
         "gemma3", config="Gemma3Text", generic="a window in layers 0::3,1 alone",
         old=gemma3_older,
     ),
+    "gemma3": Variant(
+        "Gemma3",
+        {
+            "text_config": COMMON | {
+                "num_hidden_layers": 3, "head_dim": 8, "query_pre_attn_scalar": 8,
+                "sliding_window": 5, "layer_types": ["sliding_attention"] * 2 + ["full_attention"],
+            },
+            "vision_config": VISION | {"vision_use_head": False}, "mm_tokens_per_image": 4,
+        },
+        "gemma3", end="ForConditionalGeneration", generic="a window in layers 0,1 alone",
+        is_shared=False,
+    ),
+    "internvl": Variant(
+        "InternVL",
+        {
+            "text_config": llama(model_type="qwen2"),
+            "vision_config": VISION | {"image_size": [28, 28], "patch_size": [7, 7]},
+            "tie_word_embeddings": False,
+        },
+        "qwen2", end="ForConditionalGeneration", is_shared=False,
+    ),
+    "mistral3": Variant(
+        "Mistral3",
+        {
+            "text_config": llama(model_type="mistral", sliding_window=7, head_dim=8),
+            "vision_config": VISION | {"model_type": "pixtral", "head_dim": 8},
+            "tie_word_embeddings": False,
+        },
+        "llama", end="ForConditionalGeneration", is_shared=False,
+    ),
     "olmo": Variant("Olmo", COMMON | rope() | {"clip_qkv": 1.0}, "olmo"),
     "olmo3": Variant(
         "Olmo3",
@@ -397,6 +462,10 @@ VARIANTS: dict[str, Variant] = {
         "Cohere2",
         COMMON | rope() | {"num_hidden_layers": 5, "logit_scale": 0.25, "sliding_window": 5},
         "cohere2", generic="a window in layers 0::4,",
+    ),
+    "exaone": Variant("Llama", llama(**LLAMA3), "exaone", config="Exaone", old=exaone_older),
+    "exaone tied, wide heads": Variant(
+        "Llama", llama(head_dim=16, tie_word_embeddings=True), "exaone", config="Exaone"
     ),
     "exaone4": Variant(
         "Exaone4", llama(num_hidden_layers=5, sliding_window=5, sliding_window_pattern=4),
@@ -421,6 +490,29 @@ VARIANTS: dict[str, Variant] = {
     "granitemoe": Variant("GraniteMoe", GRANITE_MOE, "granitemoe"),
     "granitemoeshared": Variant(
         "GraniteMoeShared", GRANITE_MOE | {"shared_intermediate_size": 40}, "granitemoe"
+    ),
+    "gpt_oss": Variant(
+        "GptOss", GPT_OSS, "gpt-oss", generic="a window in layers 0::2 alone", old=gpt_oss_older
+    ),
+    "gpt_oss mxfp4": Variant(
+        "GptOss", GPT_OSS, "gpt-oss", generic="a window in layers 0::2 alone", pack=pack
+    ),
+    "gpt_oss whole dimensions": Variant(
+        "GptOss",
+        GPT_OSS | rope("yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=8.0),
+        "gpt-oss", generic="a window in layers 0::2 alone",
+    ),
+    "gpt_oss all global": Variant(
+        "GptOss", GPT_OSS | {"layer_types": ["full_attention"] * 4}, "locus"
+    ),
+    "nanochat": Variant(
+        "NanoChat", COMMON | rope() | {"final_logit_softcapping": 3.0}, "locus", spread=2
+    ),
+    "nanochat biases, stretched": Variant(
+        "NanoChat",
+        COMMON | rope("linear", factor=4.0)
+        | {"attention_bias": True, "final_logit_softcapping": None, "rms_norm_eps": 1e-3},
+        "locus", spread=2,
     ),
     "seed_oss": Variant(
         "SeedOss", llama(head_dim=16, attention_bias=True, attention_out_bias=False), "seed_oss"

@@ -105,6 +105,7 @@ def check_sentencepiece(checks: Checks, work: Path) -> None:
     refused("has the score nan", model_file(pieces=[*PIECES_OF_MODEL, ("b", math.nan, 1)]))
     refused("it has no pieces", model_file(pieces=[]))
     refused("no model of SentencePiece's", b"\xff" * 20)
+    refused("tiktoken's ranks of tokens; tokenizer.json", b"IQ== 0\nIg== 1\n")
     whole = model_file(pieces=PIECES_OF_MODEL[:8])
     for at in range(len(whole)):
         for data in (whole[:at], whole[:at] + b"\xff" + whole[at + 1 :]):

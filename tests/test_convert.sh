@@ -10,7 +10,7 @@ if ! imports "gguf, numpy, safetensors"; then
     report
     exit
 fi
-mkdir "$folder"/{cases,families,tokenizers,pieces,outputs}
+mkdir "$folder"/{cases,families,recent,own,tokenizers,pieces,outputs}
 cases() {
     "$python" "$here/$1_cases.py" "${@:2}" >"$out" 2>"$err"
     status=$?
@@ -20,6 +20,10 @@ cases convert "$folder/cases" ${LOCUS_TEST_DATA:+"$LOCUS_TEST_DATA"}
 check "the cases of the converters" done_with 0
 cases family "$folder/families" "$locus"
 check "the cases of families" done_with 0
+cases recent "$folder/recent"
+check "the cases of recent families" done_with 0
+cases own_code "$folder/own"
+check "the cases of families with code of their own" done_with 0
 cases tokenizer "$folder/tokenizers"
 check "the cases of the tokenizers" done_with 0
 cases sentencepiece "$folder/pieces"

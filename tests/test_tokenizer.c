@@ -174,10 +174,10 @@ static void check_random_texts(const char *path, int n)
     vocabulary_close(&subject);
 }
 
-static const char *const patterns[] = {NULL,           "gpt-2",          "starcoder",  "llama-bpe",
-                                       "qwen2",        "qwen35",         "gpt-4o",     "tekken",
-                                       "bloom",        "viking",         "falcon",     "default",
-                                       "deepseek-llm", "deepseek-coder", "deepseek-v3"};
+static const char *const patterns[] = {NULL,           "gpt-2",          "starcoder",   "llama-bpe",
+                                       "qwen2",        "qwen35",         "gpt-4o",      "tekken",
+                                       "bloom",        "viking",         "falcon",      "default",
+                                       "deepseek-llm", "deepseek-coder", "deepseek-v3", "nanochat"};
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
 
 START_TEST(any_bytes_come_back_from_byte_level_bpe)
@@ -241,8 +241,13 @@ static void merge_at(struct symbols *symbols, int at)
             (size_t)(symbols->n - at - 1) * sizeof *symbols->texts);
 }
 
-static bool best_merge(const struct symbols *symbols, int *at, bool scored)
+/* What says which pairs merge: vocabulary_merges; the scores of vocabulary_pieces; or which of
+ * vocabulary_merges' tokens they make, whatever that was made of. */
+enum order { BY_RULES, BY_SCORES, BY_IDS };
+
+static bool best_merge(const struct symbols *symbols, int *at, enum order order)
 {
+    const bool scored = order == BY_SCORES;
     double best = 1e9;
     for (int i = 0; i + 1 < symbols->n; i++) {
         const char *left = symbols->texts[i], *right = symbols->texts[i + 1];
@@ -250,12 +255,16 @@ static bool best_merge(const struct symbols *symbols, int *at, bool scored)
         snprintf(both, sizeof both, "%s%s", left, right);
         size_t n = scored ? vocabulary_n_pieces : vocabulary_n_merges;
         for (size_t m = 0; m < n; m++) {
+            const struct merge_pair *pair = &vocabulary_merges[scored ? 0 : m];
+            char made[128];
+            snprintf(made, sizeof made, "%s%s", pair->left, pair->right);
             bool fits = scored ? !strcmp(both, vocabulary_pieces[m].text)
-                               : !strcmp(left, vocabulary_merges[m].left) &&
-                                     !strcmp(right, vocabulary_merges[m].right);
-            double order = scored ? -(double)vocabulary_pieces[m].score : (double)m;
-            if (fits && order < best) {
-                best = order;
+                        : order == BY_IDS
+                            ? !strcmp(both, made)
+                            : !strcmp(left, pair->left) && !strcmp(right, pair->right);
+            double rank = scored ? -(double)vocabulary_pieces[m].score : (double)m;
+            if (fits && rank < best) {
+                best = rank;
                 *at = i;
             }
         }
@@ -264,14 +273,14 @@ static bool best_merge(const struct symbols *symbols, int *at, bool scored)
 }
 
 static void check_merges(const struct vocabulary_file *subject, const char *text,
-                         const char *prefix, bool scored)
+                         const char *prefix, enum order order)
 {
     struct symbols symbols = {.n = 0};
     char whole[64];
     snprintf(whole, sizeof whole, "%s%s", prefix, text);
     for (const char *c = whole; *c; c++)
         snprintf(symbols.texts[symbols.n++], 64, "%c", *c);
-    for (int at; best_merge(&symbols, &at, scored);)
+    for (int at; best_merge(&symbols, &at, order);)
         merge_at(&symbols, at);
     size_t n_tokens;
     int32_t *tokens = encode(subject, text, strlen(text), 0, &n_tokens);
@@ -297,7 +306,26 @@ START_TEST(merges_are_made_in_the_order_of_their_ranks)
         for (size_t c = 0; c < n; c++)
             text[c] = "abcabchelo"[draw(10)];
         text[n] = '\0';
-        check_merges(&subject, text, "", false);
+        check_merges(&subject, text, "", BY_RULES);
+    }
+    vocabulary_close(&subject);
+}
+END_TEST
+
+START_TEST(without_rules_any_two_tokens_merge_that_make_one)
+{
+    struct variant *variant = variant_begin(vocabulary_bpe("gpt-2"));
+    variant_drop(variant, "tokenizer.ggml.merges");
+    locus_writer_bool(variant_writer(variant), "locus.tokenizer.merges", false);
+    struct vocabulary_file subject = vocabulary_open(variant_finish(variant));
+    random_state = 4;
+    for (int i = 0; i < 2000; i++) {
+        char text[32];
+        size_t n = 1 + draw(30);
+        for (size_t c = 0; c < n; c++)
+            text[c] = "abcabcab"[draw(8)];
+        text[n] = '\0';
+        check_merges(&subject, text, "", BY_IDS);
     }
     vocabulary_close(&subject);
 }
@@ -313,7 +341,7 @@ START_TEST(pieces_are_merged_in_the_order_of_their_scores)
         for (size_t c = 0; c < n; c++)
             text[c] = "abcaabc "[draw(8)];
         text[n] = '\0';
-        check_merges(&subject, text, " ", true);
+        check_merges(&subject, text, " ", BY_SCORES);
     }
     vocabulary_close(&subject);
 }
@@ -586,6 +614,7 @@ int main(void)
     tcase_add_loop_test(tests, any_bytes_come_back_from_published_vocabularies, 0, 2);
     tcase_add_test(tests, every_single_byte_and_pair_comes_back);
     tcase_add_test(tests, merges_are_made_in_the_order_of_their_ranks);
+    tcase_add_test(tests, without_rules_any_two_tokens_merge_that_make_one);
     tcase_add_test(tests, pieces_are_merged_in_the_order_of_their_scores);
     tcase_add_loop_test(tests, monotonous_texts_are_not_slow_for_byte_level_bpe, 0, N_PATTERNS);
     tcase_add_test(tests, monotonous_texts_are_not_slow_for_sentencepiece);

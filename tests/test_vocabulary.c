@@ -305,6 +305,11 @@ static void merges_wanted(struct variant *variant)
     flag(variant, "locus.tokenizer.merges");
 }
 
+static void number_for_merges(struct variant *variant)
+{
+    locus_writer_u32(variant_writer(variant), "locus.tokenizer.merges", 0);
+}
+
 static void words_apart(struct variant *variant)
 {
     flag(variant, "locus.tokenizer.split");
@@ -379,6 +384,7 @@ static const struct refusal {
     {SENTENCEPIECE, no_merges_used, {"ignore_merges is true", "only byte-level BPE"}},
     {BYTES, no_merges_used, {"ignore_merges is true", "only byte-level BPE"}},
     {BPE, number_for_no_merges, {"locus.tokenizer.ignore_merges is not true or false"}},
+    {BPE, number_for_merges, {"locus.tokenizer.merges is not true or false"}},
     {BPE, far_lstrip, {"locus.tokenizer.lstrip[1] is 282", "expected 0 to 281"}},
     {SENTENCEPIECE, negative_rstrip, {"locus.tokenizer.rstrip[1] is -1", "expected 0 to 283"}},
     {BPE, half_a_single_word, {"locus.tokenizer.single_word[0] is 0.5", "expected 0 to 281"}},

@@ -57,6 +57,8 @@ static const struct {
                   "camelCase· XY中文ひ· Éab· न·ि(`·x·²·`)…/·\n· 한국·.· \r\n·\u3000·z·  "},
     {"llama-bpe", "I·'ll· say·'S·:· cafés· ·123·45· =>·\t·$·9·,·99· ·٣½·!?\n\n· · ABCdef· "
                   "camelCase· XY中文ひ· Éab· न·ि(`·x·²·`)…/\n· 한국·.· \r\n·\u3000z·  "},
+    {"nanochat", "I·'ll· say·'S·:· cafés· ·12·34·5· =>·\t·$·9·,·99· ·٣½·!?\n\n· · ABCdef· "
+                 "camelCase· XY中文ひ· Éab· न·ि(`·x·²·`)…/\n· 한국·.· \r\n·\u3000z·  "},
     {"qwen2", "I·'ll· say·'S·:· cafés· ·1·2·3·4·5· =>·\t·$·9·,·9·9· ·٣·½·!?\n\n· · ABCdef· "
               "camelCase· XY中文ひ· Éab· न·ि(`·x·²·`)…/\n· 한국·.· \r\n·\u3000z·  "},
     {"qwen35", "I·'ll· say·'S·:· cafés· ·1·2·3·4·5· =>·\t·$·9·,·9·9· ·٣·½·!?\n\n· · ABCdef· "
@@ -106,6 +108,7 @@ static const struct {
     {"llama-bpe", "", "dbrx smaug-bpe glm4 chatglm-bpe"},
     {"qwen2", "",
      "qwen2 stablelm2 deepseek-r1-qwen megrez hunyuan solar-open grok-2 kormo f2llmv2"},
+    {"nanochat", "", "nanochat"},
     {"qwen35", "", "qwen35"},
     {"gpt-4o", "", "gpt-4o llama4 kanana2 talkie minimax-m2"},
     {"tekken", "WB", "tekken"},

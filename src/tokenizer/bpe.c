@@ -17,6 +17,7 @@ struct locus_bpe {
     struct locus_rules rules;
     int32_t byte_ids[256]; /* -1: the vocabulary has no such token */
     bool whole;            /* a word that is a token is never merged up from bytes */
+    bool ruled;            /* by `rules`; else any two tokens that make one merge, by its id */
 };
 
 /* GPT-2 writes bytes as characters: the printable ones of Latin-1 as themselves, the other 68, in
@@ -59,18 +60,16 @@ size_t locus_bpe_piece(const char *text, size_t n_bytes, bool typed, char *out, 
     return n_bytes;
 }
 
-static bool merges(const void *context, const struct locus_symbol *left,
-                   const struct locus_symbol *right, uint32_t *rank, int32_t *id)
-{
-    const struct locus_bpe *bpe = context;
-    return locus_rules_merge(&bpe->rules, left, right, rank, id);
-}
-
-static enum locus_status read_whole(struct locus_bpe *bpe,
-                                    const struct locus_checkpoint *checkpoint, locus_error *error)
+static enum locus_status read_merges(struct locus_bpe *bpe,
+                                     const struct locus_checkpoint *checkpoint, locus_error *error)
 {
     bpe->whole = locus_words_whole(bpe->words);
-    return locus_key_flag(checkpoint, "locus.tokenizer.ignore_merges", &bpe->whole, error);
+    bpe->ruled = true;
+    enum locus_status status =
+        locus_key_flag(checkpoint, "locus.tokenizer.ignore_merges", &bpe->whole, error);
+    if (!status) status = locus_key_flag(checkpoint, "locus.tokenizer.merges", &bpe->ruled, error);
+    if (status || !bpe->ruled) return status;
+    return locus_rules_read(&bpe->rules, checkpoint, &bpe->pieces, locus_bpe_piece, error);
 }
 
 struct locus_bpe *locus_bpe_create(const struct locus_vocabulary *vocabulary,
@@ -86,8 +85,7 @@ struct locus_bpe *locus_bpe_create(const struct locus_vocabulary *vocabulary,
     unsigned types = 1u << LOCUS_TOKEN_NORMAL | 1u << LOCUS_TOKEN_BYTE | 1u << LOCUS_TOKEN_USER;
     bpe->words = locus_words_create(checkpoint, error);
     if (!bpe->words || locus_piece_map_create(&bpe->pieces, vocabulary, types, error) ||
-        locus_rules_read(&bpe->rules, checkpoint, &bpe->pieces, locus_bpe_piece, error) ||
-        read_whole(bpe, checkpoint, error)) {
+        read_merges(bpe, checkpoint, error)) {
         locus_bpe_free(bpe);
         return NULL;
     }
@@ -121,7 +119,20 @@ struct encoding {
     const struct locus_bpe *bpe;
     struct locus_ids *ids;
     struct locus_merge merge;
+    const char *word;
 };
+
+static bool merges(const void *context, const struct locus_symbol *left,
+                   const struct locus_symbol *right, uint32_t *rank, int32_t *id)
+{
+    const struct encoding *encoding = context;
+    const struct locus_bpe *bpe = encoding->bpe;
+    if (bpe->ruled) return locus_rules_merge(&bpe->rules, left, right, rank, id);
+    *id = locus_piece_map_find(&bpe->pieces, encoding->word + left->start,
+                               left->length + right->length, NULL);
+    *rank = (uint32_t)*id;
+    return *id >= 0;
+}
 
 static enum locus_status encode_word(void *context, const char *word, size_t n_bytes,
                                      locus_error *error)
@@ -135,6 +146,7 @@ static enum locus_status encode_word(void *context, const char *word, size_t n_b
         locus_ids_add(encoding->ids, whole);
         return LOCUS_OK;
     }
+    encoding->word = word;
     locus_merge_begin(merge);
     for (size_t i = 0; i < n_bytes; i++) {
         int32_t id = bpe->byte_ids[(unsigned char)word[i]];
@@ -145,7 +157,7 @@ static enum locus_status encode_word(void *context, const char *word, size_t n_b
                               (unsigned char)word[i]);
         locus_merge_add(merge, i, 1, id);
     }
-    if (!merge->failed) locus_merge_run(merge, merges, bpe);
+    if (!merge->failed) locus_merge_run(merge, merges, encoding);
     if (merge->failed) return locus_fail_memory(error, n_bytes * sizeof *merge->symbols);
     for (int32_t i = 0; i >= 0; i = merge->symbols[i].next)
         locus_ids_add(encoding->ids, merge->symbols[i].id);

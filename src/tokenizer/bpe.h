@@ -1,4 +1,5 @@
-/* Byte-level BPE: words of bytes, merged in the order of tokenizer.ggml.merges (GPT-2's way). */
+/* Byte-level BPE: words of bytes, merged in the order of tokenizer.ggml.merges (GPT-2's way), or,
+ * if locus.tokenizer.merges is false, of the ids of what they make (tiktoken's). */
 #ifndef LOCUS_TOKENIZER_BPE_H
 #define LOCUS_TOKENIZER_BPE_H
 

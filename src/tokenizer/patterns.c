@@ -53,6 +53,9 @@ static const char *const single_digits[] = {
 static const char *const llama3[] = {
     "(?i:" SUFFIXES ")|" LEAD "\\p{L}+|\\p{N}{1,3}|" OTHERS "[\\r\\n]*|" LINES, NULL};
 
+static const char *const nanochat[] = {
+    "(?i:" SUFFIXES ")|" LEAD "\\p{L}+|\\p{N}{1,2}|" OTHERS "[\\r\\n]*|" LINES, NULL};
+
 static const char *const qwen2[] = {
     "(?i:" SUFFIXES ")|" LEAD "\\p{L}+|\\p{N}|" OTHERS "[\\r\\n]*|" LINES, NULL};
 
@@ -97,8 +100,8 @@ static const char *const deepseek_v3[] = {"\\p{N}{1,3}", HAN_KANA,
                                           "?[\\p{P}\\p{S}]+[\\r\\n]*|" LINES,
                                           NULL};
 
-/* As llama.cpp knows them. Names whose models put a separator after a text are left out: there is
- * none here. */
+/* As llama.cpp knows them, but for the last, which it has no name for. Names whose models put a
+ * separator after a text are left out: there is none here. */
 static const struct locus_pattern patterns[] = {
     {"gpt-2", gpt2, false, false},
     {"phi-2", gpt2, false, false},
@@ -165,6 +168,7 @@ static const struct locus_pattern patterns[] = {
     {"hunyuan-dense", deepseek_v3, false, false},
     {"joyai-llm", deepseek_v3, false, false},
     {"hy_v4", deepseek_v3, false, false},
+    {"nanochat", nanochat, false, false},
 };
 
 enum { N_PATTERNS = sizeof patterns / sizeof patterns[0] };
