@@ -22,4 +22,10 @@ failed=0
 "$python" "$here/nanogpt_cases.py" "$folder/nanogpt" "$locus" || failed=1
 "$python" "$here/nanochat_cases.py" "$folder/nanochat" "$locus" \
     "$root/models/evaluation.txt" || failed=1
+if [ -n "${LOCUS_LLAMA_CPP:-}" ]; then
+    mkdir "$folder/llama_cpp"
+    "$python" "$here/llama_cpp_cases.py" "$folder/llama_cpp" "$locus" "$LOCUS_LLAMA_CPP" || failed=1
+else
+    skip "files of llama.cpp's own converter (LOCUS_LLAMA_CPP: where it is)"
+fi
 exit $failed

@@ -44,6 +44,7 @@ from hf_own_models import OWN_CODE
 from hf_t5_models import T5_DECODERS
 from output import Failure
 
+ALL: dict[str, Variant] = VARIANTS | OWN_CODE | T5_DECODERS
 TOLERANCE = 1e-5  # of the largest logit
 N_NEW = 20
 SPLIT = re.compile(  # tensors that are stacked, split or left out
@@ -180,23 +181,27 @@ def save(model: Any, folder: Path, variant: Variant) -> None:
     safetensors.torch.save_file(held, folder / "model.safetensors")
 
 
-def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
-    folder, file = bench.work / "folder", bench.work / "model.gguf"
+def prepare(bench: Bench, name: str, variant: Variant, folder: Path) -> dict[str, torch.Tensor]:
+    """Saves a random model of the variant and the tokenizer into a folder, anew; its weights."""
     shutil.rmtree(folder, ignore_errors=True)
     torch.manual_seed(0)
     model = variant.make()
-    randomise(model, np.random.default_rng(zlib.crc32(row.name.encode())))
-    for name, parameter in model.named_parameters():
+    randomise(model, np.random.default_rng(zlib.crc32(name.encode())))
+    for weights_of, parameter in model.named_parameters():
         if parameter.dim() > 1:
-            of_layer = re.search(r"\.\d+\.", name)
+            of_layer = re.search(r"\.\d+\.", weights_of)
             parameter.data *= variant.spread if of_layer else 1 / variant.spread
     model.eval()
     save(model, folder, variant)
     for path in bench.tokenizer.iterdir():
         shutil.copy(path, folder)
     state = model.state_dict()
-    if variant.pack:
-        state |= variant.pack(folder)
+    return state | variant.pack(folder) if variant.pack else state
+
+
+def check_variant(bench: Bench, row: Row, variant: Variant) -> None:
+    folder, file = bench.work / "folder", bench.work / "model.gguf"
+    state = prepare(bench, row.name, variant, folder)
     architecture = convert(folder, file)
     if variant.pack:  # the program rounds what it multiplies by such weights
         bench.run("quantize", file, bench.work / "wide.gguf", "f32")
@@ -292,8 +297,7 @@ def check_older(bench: Bench, row: Row, variant: Variant, folder: Path, file: Pa
 
 def main() -> None:
     bench = Bench(Path(sys.argv[1]), sys.argv[2])
-    variants = VARIANTS | OWN_CODE | T5_DECODERS
-    names = sys.argv[3:] or list(variants)
+    names = sys.argv[3:] or list(ALL)
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(1)
@@ -302,7 +306,7 @@ def main() -> None:
     for name in names:
         row = Row(checks, name)
         try:
-            check_variant(bench, row, variants[name])
+            check_variant(bench, row, ALL[name])
         except Exception as error:  # shown as what it is, and the others go on
             checks.that(False, f"{name}: {type(error).__name__}: {error}")
         row.print()
