@@ -100,14 +100,14 @@ def write_as_published(folder: Path, variant: Variant) -> None:
     """config.json with the keys of published folders where transformers has left them."""
     path = folder / "config.json"
     config = json.loads(path.read_text())
-    parameters = config.get("rope_parameters") or {}
+    share = (config.get("rope_parameters") or {}).get("partial_rotary_factor", 1.0)
     older = exaone_older if variant.config == "Exaone" else variant.old
     if older:
         older(config)
     if variant.model == "GPT2":
         config["n_ctx"] = config["n_positions"]
     if variant.model in ("GPTNeoX", "Cohere2"):
-        config["rotary_pct"] = parameters.get("partial_rotary_factor", 1.0)
+        config["rotary_pct"] = share
     if variant.model == "Mpt":
         config["architectures"] = ["MPTForCausalLM"]
     if variant.model == "Falcon" and not config["new_decoder_architecture"]:
