@@ -30,6 +30,15 @@ static inline float locus_clamp(float value, float low, float high)
     return value < low ? low : value;
 }
 
+/* The half next to a scale, on the side away from 0 where halves lie so far apart that the
+ * outermost levels would miss what they are for. */
+static inline uint16_t locus_scale_half(float scale)
+{
+    const uint16_t half = locus_float_to_f16(scale);
+    const bool short_of = fabsf(locus_f16_to_float(half)) < 0.99f * fabsf(scale);
+    return (uint16_t)(half + short_of);
+}
+
 /* n (a multiple of 4, up to 32) values to the nearest levels, `first` to `last`; all those next to
  * 0 for a scale of 0. */
 struct locus_level_sums locus_to_levels(float *levels, const float *x, int n, float scale,

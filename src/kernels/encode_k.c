@@ -70,11 +70,13 @@ static struct part search_part(const struct shape *shape, const float *x)
         sum_x += x[i];
     }
     const float extreme = most > -least ? most : least;
-    const int steps = 3; /* a level */
+    const int steps = 2; /* a level */
     for (int k = -steps; k <= steps * shape->fewer; k++) {
         const float fewer = (float)k / (float)steps;
         if (shape->mins) {
-            try_part(shape, x, sum_x, (most - least) / (shape->last_level - fewer), -least, &best);
+            const float scale = (most - least) / (shape->last_level - fewer);
+            try_part(shape, x, sum_x, scale, -least, &best);
+            try_part(shape, x, sum_x, scale, scale * shape->last_level - most, &best);
         } else {
             const float scale = extreme / (-shape->first_level - fewer);
             try_part(shape, x, sum_x, scale, 0, &best);
@@ -136,22 +138,12 @@ static void fit_halves(const struct normal *normal, float *d, float *m)
     }
 }
 
-/* The half next to a value, on the side away from 0 where halves lie so far apart that the largest
- * whole number would miss what it is for. */
-static uint16_t half_of(float value)
-{
-    const uint16_t half = locus_float_to_f16(value);
-    return fabsf(locus_f16_to_float(half)) < 0.99f * fabsf(value) ? (uint16_t)(half + 1) : half;
-}
-
-/* Rounds of whole numbers for the parts' scales and mins; the best becomes *best if it is better.
- */
-static bool choose_block(const struct shape *shape, const float *x, const struct part *from,
-                         struct block *best)
+/* Rounds of whole numbers for the parts' scales and mins: the best. */
+static struct block choose_block(const struct shape *shape, const float *x, const struct part *from)
 {
     struct part parts[MOST_PARTS];
+    struct block best = {.d = LOCUS_NO_HALF, .m = LOCUS_NO_HALF, .error = INFINITY};
     float scale = 0, min = 0;
-    bool better = false;
     for (int p = 0; p < shape->n_parts; p++) {
         parts[p] = from[p];
         if (parts[p].min < 0) { /* there are none: its levels begin at 0 */
@@ -164,16 +156,16 @@ static bool choose_block(const struct shape *shape, const float *x, const struct
     float d = scale / (shape->mins ? shape->last_scale : shape->first_scale);
     float m = min / shape->last_scale;
     for (int round = 0; round < ROUNDS; round++) {
-        struct block block = {.d = half_of(d), .m = half_of(m)};
+        struct block block = {.d = locus_scale_half(d), .m = locus_scale_half(m)};
         struct normal normal = {0};
         d = locus_f16_to_float(block.d), m = locus_f16_to_float(block.m);
         for (int p = 0; p < shape->n_parts; p++)
             choose_part(shape, x + p * shape->n, &parts[p], d, m, &block, p, &normal);
-        if (!(block.error < best->error)) break;
-        *best = block, better = true;
+        if (!(block.error < best.error)) break;
+        best = block;
         fit_halves(&normal, &d, &m);
     }
-    return better;
+    return best;
 }
 
 /* Fits parts to -x: levels are counted from the other end. */
@@ -189,17 +181,18 @@ static void mirror(const struct shape *shape, float *x, struct part *parts)
  * below 0, from the largest down, whichever loses less. */
 static struct block encode_block(const struct shape *shape, const float *values)
 {
-    struct block best = {.d = LOCUS_NO_HALF, .m = LOCUS_NO_HALF, .error = INFINITY};
     struct part parts[MOST_PARTS];
     float x[VALUES];
     memcpy(x, values, sizeof x);
     for (int p = 0; p < shape->n_parts; p++)
         parts[p] = search_part(shape, x + p * shape->n);
-    choose_block(shape, x, parts, &best);
-    if (!shape->mins) return best;
+    const struct block up = choose_block(shape, x, parts);
+    if (!shape->mins) return up;
     mirror(shape, x, parts);
-    if (choose_block(shape, x, parts, &best)) best.d ^= 0x8000, best.m ^= 0x8000;
-    return best;
+    struct block down = choose_block(shape, x, parts);
+    if (!(down.error < up.error)) return up;
+    down.d ^= 0x8000, down.m ^= 0x8000;
+    return down;
 }
 
 /* ---- blocks as they lie in a file: weight_type.c reads them ------------------------------- */

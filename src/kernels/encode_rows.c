@@ -39,7 +39,8 @@ static void try_scale(struct search *search, float scale, float min)
 {
     float levels[LOCUS_QUANT_BLOCK];
     for (int pass = 0; pass < 2; pass++) {
-        const uint16_t half = locus_float_to_f16(scale), half_min = locus_float_to_f16(0 - min);
+        const uint16_t half = search->mins ? locus_scale_half(scale) : locus_float_to_f16(scale);
+        const uint16_t half_min = locus_float_to_f16(0 - min);
         scale = locus_f16_to_float(half), min = -locus_f16_to_float(half_min);
         const struct locus_level_sums sums = locus_to_levels(
             levels, search->x, LOCUS_QUANT_BLOCK, scale, min, search->first, search->last);
@@ -83,15 +84,18 @@ static struct search search_signed(const float *x, int n, int fewer)
 }
 
 /* The same with a min: levels from 0 to n - 1, for scales that bring the range of the values to up
- * to a level more or three fewer. */
+ * to a level more or three fewer, and either end of it to a level. */
 static struct search search_min(const float *x, int n)
 {
     struct search search = begin(x, 0, (float)(n - 1), true);
     float least = x[0], most = x[0];
     for (int i = 1; i < LOCUS_QUANT_BLOCK; i++)
         least = fminf(least, x[i]), most = fmaxf(most, x[i]);
-    for (int thirds = 3 * (n - 4); thirds <= 3 * n; thirds++)
-        try_scale(&search, 3 * (most - least) / (float)thirds, -least);
+    for (int half_levels = 2 * (n - 4); half_levels <= 2 * n; half_levels++) {
+        const float scale = 2 * (most - least) / (float)half_levels;
+        try_scale(&search, scale, -least);
+        try_scale(&search, scale, scale * (float)(n - 1) - most);
+    }
     return search;
 }
 
