@@ -18,7 +18,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from checkpoint import KINDS, Value, refuse_pointer, write
+from checkpoint import KINDS, TYPE_HELP, Value, refuse_pointer, write
 from hf_decoder import Decoder, Unsayable, generic_metadata
 from hf_families import FAMILIES, Family
 from hf_folder import Config, Weights, read_json, say, shown
@@ -147,7 +147,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, help="model folder")
     parser.add_argument("-o", "--output", type=Path, required=True, help="GGUF file to write")
-    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help="of the matrices")
+    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help=TYPE_HELP)
     parser.add_argument(
         "--as",
         choices=("family", "locus"),
