@@ -20,17 +20,25 @@ static float sum_of_products(const float *a, const float *b, int n)
     return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
+static float squared_error(const float *x, const float *levels, int n, float scale, float min)
+{
+    float sums[4] = {0};
+    for (int i = 0; i < n; i += 4)
+        for (int lane = 0; lane < 4; lane++) {
+            const float miss = x[i + lane] - (scale * levels[i + lane] - min);
+            sums[lane] += miss * miss;
+        }
+    return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
 struct locus_level_sums locus_to_levels(float *levels, const float *x, int n, float scale,
                                         float min, float first, float last)
 {
     float inverse = scale != 0 ? 1 / scale : 0;
     if (!isfinite(inverse)) inverse = 0; /* a scale next to 0: so are the values */
-    float misses[LOCUS_QUANT_BLOCK];
     for (int i = 0; i < n; i++)
         levels[i] = locus_to_whole(locus_clamp((x[i] + min) * inverse, first, last));
-    for (int i = 0; i < n; i++)
-        misses[i] = x[i] - (scale * levels[i] - min);
-    return (struct locus_level_sums){sum_of_products(misses, misses, n), sum_of(levels, n),
+    return (struct locus_level_sums){squared_error(x, levels, n, scale, min), sum_of(levels, n),
                                      sum_of_products(levels, levels, n),
                                      sum_of_products(x, levels, n)};
 }
