@@ -226,7 +226,8 @@ START_TEST(blocks_next_to_zero_keep_what_halves_can_hold)
 {
     float x[N], back[N];
     state = 29;
-    for (float size = 1e-3f; size > 1e-9f; size *= 0.25f) {
+    for (int k = 0; k < 10; k++) {
+        const float size = ldexpf(1e-3f, -2 * k);
         for (int i = 0; i < N; i++)
             x[i] = size * (float)normal();
         through(back, held[_i].type, x);
