@@ -4,8 +4,8 @@
  * the block's halves, scale and min its part's small whole numbers, level its own. What is looked
  * for is the least squared error, in two steps: first the real scale and min of each part, then the
  * halves and whole numbers that come near them, where d and m are fitted to the levels of the
- * round before. Errors are not weighted: those of large values count as all others (tests of whole
- * models, README.md: weights of x^2 or |x| cost more than they gave).
+ * round before. All errors count alike: measured on whole models, those by |x| or x^2 led further
+ * from the original's predictions.
  */
 #include "kernels/encode.h"
 
@@ -93,9 +93,10 @@ struct normal {
 };
 
 /* The part's scale and min in whole numbers, near the real ones, and its levels. */
-static void choose_part(const struct shape *shape, const float *x, const struct part *part, float d,
-                        float m, struct block *block, int p, struct normal *normal)
+static void choose_part(const struct shape *shape, const float *x, const struct part *part, int p,
+                        struct block *block, struct normal *normal)
 {
+    const float d = locus_f16_to_float(block->d), m = locus_f16_to_float(block->m);
     float least = INFINITY, levels[MOST_IN_PART], best[MOST_IN_PART] = {0}, sum_x = 0;
     float best_scale = 0, best_min = 0;
     struct locus_level_sums best_sums = {0};
@@ -158,9 +159,8 @@ static struct block choose_block(const struct shape *shape, const float *x, cons
     for (int round = 0; round < ROUNDS; round++) {
         struct block block = {.d = locus_scale_half(d), .m = locus_scale_half(m)};
         struct normal normal = {0};
-        d = locus_f16_to_float(block.d), m = locus_f16_to_float(block.m);
         for (int p = 0; p < shape->n_parts; p++)
-            choose_part(shape, x + p * shape->n, &parts[p], d, m, &block, p, &normal);
+            choose_part(shape, x + p * shape->n, &parts[p], p, &block, &normal);
         if (!(block.error < best.error)) break;
         best = block;
         fit_halves(&normal, &d, &m);
@@ -197,7 +197,7 @@ static struct block encode_block(const struct shape *shape, const float *values)
 
 /* ---- blocks as they lie in a file: weight_type.c reads them ------------------------------- */
 
-/* Where values 32 * b and on lie: 4 of 2 bits share a byte, or 2 of 4 bits. */
+/* The low bits of levels: values 32 apart share a byte, 4 of them by 2 bits or 2 by 4. */
 static void put_twos(uint8_t low[VALUES / 4], const int8_t *levels, int offset)
 {
     for (int i = 0; i < VALUES; i++)
