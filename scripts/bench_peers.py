@@ -34,7 +34,7 @@ from output import Failure, descriptor, is_regular, write_text
 
 TIMEOUT = 900  # seconds a run
 KINDS = ("prompt", "generation")
-FILE_NAME = re.compile(r"(.+)[-_.](f32|f16|bf16|q8_0|q4_0)", re.IGNORECASE)
+FILE_NAME = re.compile(r"(.+)[-_.](b?f16|f32|q\d_(?:\d|k(?:_m)?))", re.IGNORECASE)
 
 
 class RunError(Exception):

@@ -4,8 +4,8 @@ A converter turns its input into metadata and a list of `Tensor`s, which are rea
 large ones some rows at a time, while `write` streams them to the file; a model larger than memory
 is no trouble. The file appears whole or not at all, and its bytes depend on the arguments only.
 
-Blocks of q8_0 and q4_0 are rounded as the gguf package does; `locus quantize` looks for better
-scales.
+Quantised blocks are rounded as the gguf package does; `locus quantize` looks for better scales, and
+writes the types of blocks of 256.
 """
 
 from __future__ import annotations
@@ -49,11 +49,16 @@ KINDS = {  # by the name that --type and `locus quantize` have for it
     "f16": Kind(gguf.GGMLQuantizationType.F16, 1, 1, 2, F16_LIMIT),
     "bf16": Kind(gguf.GGMLQuantizationType.BF16, 32, 1, 2, 2.0**128 - 2.0**119),
     "q8_0": Kind(gguf.GGMLQuantizationType.Q8_0, 7, 32, 34, 127 * F16_LIMIT),
+    "q5_1": Kind(gguf.GGMLQuantizationType.Q5_1, 9, 32, 24, F16_LIMIT),
+    "q5_0": Kind(gguf.GGMLQuantizationType.Q5_0, 8, 32, 22, 16 * F16_LIMIT),
+    "q4_1": Kind(gguf.GGMLQuantizationType.Q4_1, 3, 32, 20, F16_LIMIT),
     "q4_0": Kind(gguf.GGMLQuantizationType.Q4_0, 2, 32, 18, 8 * F16_LIMIT),
 }
 HELD = {  # that only weights have which had it before: it is passed on, never made
     "mxfp4": Kind(gguf.GGMLQuantizationType.MXFP4, 38, 32, 17, np.inf),
 }
+SMALL = ("q5_1", "q5_0", "q4_1", "q4_0")  # less than 8 bits a value
+TYPE_HELP = "of the matrices (default f32); `locus quantize` writes q6_k, q5_k_m, q4_k_m and others"
 KEPT = ("position_", "rope_", "_norm.", "ffn_gate_inp", ".bias")  # few values, which matter
 
 
@@ -75,13 +80,13 @@ class Tensor:
 
     def kind(self, matrices: str) -> str:
         """How it is stored where matrices are of that kind, as `locus quantize` has it: vectors,
-        position tables, routers and biases stay f32; of a model of 4 bits, embedding and head have
-        8; rows that are no whole blocks are f16."""
+        position tables, routers and biases stay f32; beside smaller types, embedding and head have
+        8 bits; rows that are no whole blocks are f16."""
         if self.held:
             return self.held
         if len(self.shape) < 2 or self.shape[-2] < 2 or any(part in self.name for part in KEPT):
             return "f32"
-        if matrices == "q4_0" and self.name in ("token_embd.weight", "output.weight"):
+        if matrices in SMALL and self.name in ("token_embd.weight", "output.weight"):
             matrices = "q8_0"
         return "f16" if self.shape[-1] % KINDS[matrices].block else matrices
 

@@ -21,7 +21,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkpoint import KINDS, Value, refuse_pointer, write
+from checkpoint import KINDS, TYPE_HELP, Value, refuse_pointer, write
 from hf_decoder import Decoder, Unsayable, generic_metadata
 from hf_families import FAMILIES, Family
 from hf_folder import Config, Weights, read_json, say, shown
@@ -176,7 +176,7 @@ def main() -> None:
         "--type",
         choices=tuple(KINDS),
         default="f32",
-        help="of the matrices, but for experts in MXFP4",
+        help=f"{TYPE_HELP}; experts in MXFP4 stay as they are",
     )
     parser.add_argument(
         "--as",

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from checkpoint import KINDS, NORMAL, UNUSED, Value, refuse_pointer, write
+from checkpoint import KINDS, NORMAL, TYPE_HELP, UNUSED, Value, refuse_pointer, write
 from convert_hf import describe
 from hf_decoder import Decoder, Plain
 from hf_folder import Config, Found, Weights, load_torch, shown, state_tensors, stored_rows
@@ -225,7 +225,7 @@ def main() -> None:
         "--tokenizer", type=Path, metavar="FOLDER", help="that has GPT-2's tokenizer"
     )
     words.add_argument("--meta", type=Path, help="meta.pkl of a text's characters")
-    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help="of the matrices")
+    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help=TYPE_HELP)
     parser.add_argument(
         "--gelu-tanh",
         action="store_true",

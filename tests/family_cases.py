@@ -483,7 +483,9 @@ def check_types(checks: Checks, work: Path, program: str | None) -> None:
     same = convert(folder, work / "other.gguf", "f32") == wanted
     checks.that(same, "weights as bfloat16 give another file")
     exact = {t.name: t for t in gguf.GGUFReader(plain).tensors}
-    for kind, most in {"f16": 1e-3, "bf16": 0, "q8_0": 1 / 250, "q4_0": 1 / 8}.items():
+    kinds = {"f16": 1e-3, "bf16": 0, "q8_0": 1 / 250, "q5_1": 1 / 30, "q5_0": 1 / 16}
+    kinds |= {"q4_1": 1 / 14, "q4_0": 1 / 8}
+    for kind, most in kinds.items():
         ours, theirs = work / f"{kind}.gguf", work / f"locus-{kind}.gguf"
         convert(folder, ours, kind)
         found = {t.name: t for t in gguf.GGUFReader(ours).tensors}

@@ -247,4 +247,24 @@ else
     skip "LOCUS_TEST_DATA is not set: published vocabularies"
 fi
 
+# ---- quantize ----------------------------------------------------------------------------------
+
+check "quantize wants a type" refuses 2 'found 2 arguments, expected three' quantize a b
+check "a type that isn't" refuses 2 "type 'q9_0', expected F32, .* or Q2_K$" quantize a b q9_0
+types=$(sed -n 's/.*expected \(.*\)/\1/; s/,\| or//gp' "$err" | head -n1)
+check "a type that is only read" refuses 2 "type 'f64' is read, not written" quantize a b f64
+run help quantize
+missing=$(for type in $types; do
+    grep -qw "${type,,}" "$out" && grep -qiw "$type" "$root/README.md" || echo "$type"
+done)
+check "help and README have each" is "missing: $missing" "missing: "
+for type in q4_k_m Q4_K_M; do
+    check "$type" run quantize "$tiny" "$folder/$type.gguf" $type
+    check "says what has another type" \
+        says '^locus: note: rows of 16 matrices are no multiple of 256: written 13 as Q5_0, 3 as Q8_0$'
+done
+check "in any case" same "$folder/q4_k_m.gguf" "$folder/Q4_K_M.gguf"
+check "--quiet says nothing" run quantize -q "$tiny" "$folder/quiet.gguf" q6_k
+check "at all" silent
+
 report

@@ -50,10 +50,13 @@ END_TEST
 
 START_TEST(types_that_are_written_are_those_with_an_encoder)
 {
-    static const char *const names[] = {"F32", "F16", "BF16", "Q8_0", "Q4_0"};
-    for (size_t i = 0; i < 5; i++)
-        ck_assert_str_eq(locus_quantize_type(i)->name, names[i]);
-    ck_assert_ptr_null(locus_quantize_type(5));
+    for (size_t t = 0; locus_tensor_type_at(t); t++) {
+        const struct locus_tensor_type_info *info = locus_tensor_type_at(t);
+        const struct locus_recipe *recipe = locus_recipe_find(info->name);
+        ck_assert_msg((recipe != NULL) == (locus_weight_type(info->type)->encode != NULL), "%s",
+                      info->name);
+        if (recipe) ck_assert_int_eq(recipe->type, info->type);
+    }
 }
 END_TEST
 
@@ -220,18 +223,68 @@ START_TEST(a_model_in_each_type_is_near_its_floats)
 }
 END_TEST
 
+/* Quantised by that many threads. */
+static char *quantised(const struct locus_recipe *recipe, int n_threads, size_t *n_bytes)
+{
+    char in[256];
+    snprintf(in, sizeof in, "%s", write_model(LOCUS_F32, false));
+    const char *out = testing_temporary("quantised.gguf");
+    struct locus_quantize job = {.recipe = recipe, .n_threads = n_threads};
+    locus_error error = {0};
+    ck_assert_msg(!locus_quantize(&job, in, out, &error), "%s", error.message);
+    for (int t = 0; t < LOCUS_N_TENSOR_TYPES; t++)
+        ck_assert_int_eq(job.n_fallbacks[t], 0);
+    return testing_read(out, n_bytes);
+}
+
+START_TEST(a_model_quantised_by_each_recipe_is_near_its_floats)
+{
+    static float found[N_TOKENS * N_VOCAB], wanted[N_TOKENS * N_VOCAB];
+    const struct locus_recipe *recipe = locus_recipe_at((size_t)_i);
+    const struct locus_tensor_type_info *info = locus_tensor_type_find((uint32_t)recipe->type);
+    size_t n_one, n_many;
+    char *many = quantised(recipe, 3, &n_many), *one = quantised(recipe, 1, &n_one);
+    ck_assert_uint_eq(n_one, n_many);
+    ck_assert_mem_eq(one, many, n_one);
+    const char *path = testing_temporary("quantised.gguf");
+    testing_write(path, one, n_one);
+    free(one);
+    free(many);
+    struct locus_checkpoint *checkpoint = locus_checkpoint_open(path, NULL);
+    int64_t file_type;
+    ck_assert(locus_checkpoint_int(checkpoint, "general.file_type", &file_type));
+    ck_assert_int_eq(file_type, recipe->file_type);
+    locus_checkpoint_free(checkpoint);
+    run_model(write_model(LOCUS_F32, false), NULL, "F32", wanted);
+    run_model(path, "reference", info->name, found);
+    double error = 0, size = 0;
+    for (int i = 0; i < N_TOKENS * N_VOCAB; i++) {
+        error += pow((double)found[i] - (double)wanted[i], 2);
+        size += pow((double)wanted[i], 2);
+    }
+    const double bits = 8.0 * info->block_bytes / info->block_values;
+    const double most = 3 * exp2(-bits) + 0.012;
+    ck_assert_double_gt(size, 0);
+    ck_assert_msg(sqrt(error / size) < most, "%s: %g, expected %g", recipe->name,
+                  sqrt(error / size), most);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("weight types");
     TCase *tests = tcase_create("types");
-    int n_types = 0;
+    int n_types = 0, n_recipes = 0;
     while (locus_tensor_type_at((size_t)n_types))
         n_types++;
+    while (locus_recipe_at((size_t)n_recipes))
+        n_recipes++;
     tcase_add_test(tests, a_type_that_is_read_has_a_row);
     tcase_add_test(tests, types_that_are_written_are_those_with_an_encoder);
     tcase_add_test(tests, blocks_are_what_gguf_reads);
     tcase_add_loop_test(tests, panels_are_hardly_larger_than_stored_rows, 0, n_types);
     tcase_add_loop_test(tests, a_model_in_each_type_is_near_its_floats, 0, n_types);
+    tcase_add_loop_test(tests, a_model_quantised_by_each_recipe_is_near_its_floats, 0, n_recipes);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

@@ -3,22 +3,22 @@
 
 /* clang-format off */
 static const struct locus_tensor_type_info types[] = {
-    {LOCUS_F32,    "F32",      1,   4,  0},
-    {LOCUS_F16,    "F16",      1,   2,  1},
-    {LOCUS_BF16,   "BF16",     1,   2, 32},
-    {LOCUS_F64,    "F64",      1,   8, -1},
-    {LOCUS_Q8_0,   "Q8_0",    32,  34,  7},
-    {LOCUS_Q5_0,   "Q5_0",    32,  22,  8},
-    {LOCUS_Q5_1,   "Q5_1",    32,  24,  9},
-    {LOCUS_Q4_0,   "Q4_0",    32,  18,  2},
-    {LOCUS_Q4_1,   "Q4_1",    32,  20,  3},
-    {LOCUS_IQ4_NL, "IQ4_NL",  32,  18, 25},
-    {LOCUS_MXFP4,  "MXFP4",   32,  17, 38},
-    {LOCUS_Q6_K,   "Q6_K",   256, 210, 18},
-    {LOCUS_Q5_K,   "Q5_K",   256, 176, 17},
-    {LOCUS_Q4_K,   "Q4_K",   256, 144, 15},
-    {LOCUS_Q3_K,   "Q3_K",   256, 110, 12},
-    {LOCUS_Q2_K,   "Q2_K",   256,  84, 10},
+    {LOCUS_F32,    "F32",      1,   4},
+    {LOCUS_F16,    "F16",      1,   2},
+    {LOCUS_BF16,   "BF16",     1,   2},
+    {LOCUS_F64,    "F64",      1,   8},
+    {LOCUS_Q8_0,   "Q8_0",    32,  34},
+    {LOCUS_Q5_0,   "Q5_0",    32,  22},
+    {LOCUS_Q5_1,   "Q5_1",    32,  24},
+    {LOCUS_Q4_0,   "Q4_0",    32,  18},
+    {LOCUS_Q4_1,   "Q4_1",    32,  20},
+    {LOCUS_IQ4_NL, "IQ4_NL",  32,  18},
+    {LOCUS_MXFP4,  "MXFP4",   32,  17},
+    {LOCUS_Q6_K,   "Q6_K",   256, 210},
+    {LOCUS_Q5_K,   "Q5_K",   256, 176},
+    {LOCUS_Q4_K,   "Q4_K",   256, 144},
+    {LOCUS_Q3_K,   "Q3_K",   256, 110},
+    {LOCUS_Q2_K,   "Q2_K",   256,  84},
 };
 /* clang-format on */
 

@@ -23,7 +23,8 @@ enum locus_tensor_type {
     LOCUS_IQ4_NL = 20,
     LOCUS_F64 = 28,
     LOCUS_BF16 = 30,
-    LOCUS_MXFP4 = 39
+    LOCUS_MXFP4 = 39,
+    LOCUS_N_TENSOR_TYPES
 };
 
 struct locus_tensor_type_info {
@@ -31,7 +32,6 @@ struct locus_tensor_type_info {
     const char *name; /* "F32" */
     int block_values; /* values a block along a row: 1, 32 or 256 */
     int block_bytes;
-    int file_type; /* GGUF's general.file_type of a file that is mostly of this type; -1: none */
 };
 
 /* The type's description, or NULL for a type this library doesn't read. */

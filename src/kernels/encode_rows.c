@@ -1,22 +1,5 @@
 /* Rows on their way into a file: floats encoded as a stored type. See formats.h. */
-#include <math.h>
-
-#include "kernels/weight_type.h"
-
-/* x / scale to the nearest whole number from min to max; all 0 for a scale of 0. Branchless, so
- * that it becomes vector code: adding 1.5 * 2^23 leaves no room for a fraction. */
-static void round_block(float *q, const float *x, float scale, float min, float max)
-{
-    const float shift = 12582912.0f;
-    float inverse = scale != 0 ? 1 / scale : 0;
-    if (!isfinite(inverse)) inverse = 0; /* a scale next to 0: so are the values */
-    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
-        float level = x[i] * inverse;
-        level = level > max ? max : level;
-        level = level < min ? min : level;
-        q[i] = (level + shift) - shift;
-    }
-}
+#include "kernels/encode.h"
 
 /* The value of the largest magnitude, with its sign. */
 static float extreme(const float *x)
@@ -27,46 +10,49 @@ static float extreme(const float *x)
     return found;
 }
 
-/* The squared error of x against scale * q, in four partial sums; *scale becomes the one that fits
- * these q best. */
-static float fit(const float *x, const float *q, float *scale)
-{
-    float errors[4] = {0}, products[4] = {0}, squares[4] = {0};
-    for (int i = 0; i < LOCUS_QUANT_BLOCK; i += 4)
-        for (int lane = 0; lane < 4; lane++) {
-            float miss = x[i + lane] - *scale * q[i + lane];
-            errors[lane] += miss * miss;
-            products[lane] += x[i + lane] * q[i + lane];
-            squares[lane] += q[i + lane] * q[i + lane];
-        }
-    float square = squares[0] + squares[1] + squares[2] + squares[3];
-    if (square > 0) *scale = (products[0] + products[1] + products[2] + products[3]) / square;
-    return errors[0] + errors[1] + errors[2] + errors[3];
-}
-
-/* The search for a block's levels, min to max, and their scale. */
+/* The search for a block's levels, first to last, their scale and, where there is one, min. */
 struct search {
     const float *x;
-    float min, max, least; /* squared error of the best so far; INFINITY: none yet */
-    float best[LOCUS_QUANT_BLOCK];
-    uint16_t scale; /* NO_SCALE: none yet */
+    float first, last, least; /* squared error of the best so far */
+    bool mins;
+    float sum_x;
+    uint16_t scale, min;
+    float levels[LOCUS_QUANT_BLOCK];
 };
 
-enum { NO_SCALE = 0x7E00 }; /* a NaN: a block for which none is found shows it */
-
-/* Tries a scale, and the one that fits the levels it gives. */
-static void try_scale(struct search *search, float scale)
+static struct search begin(const float *x, float first, float last, bool mins)
 {
-    float q[LOCUS_QUANT_BLOCK];
+    struct search search = {.x = x,
+                            .first = first,
+                            .last = last,
+                            .least = INFINITY,
+                            .mins = mins,
+                            .scale = LOCUS_NO_HALF,
+                            .min = LOCUS_NO_HALF};
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
+        search.sum_x += x[i];
+    return search;
+}
+
+/* Tries a scale and a min, and those that fit the levels they give. */
+static void try_scale(struct search *search, float scale, float min)
+{
+    float levels[LOCUS_QUANT_BLOCK];
     for (int pass = 0; pass < 2; pass++) {
-        uint16_t half = locus_float_to_f16(scale);
-        scale = locus_f16_to_float(half);
-        round_block(q, search->x, scale, search->min, search->max);
-        float error = fit(search->x, q, &scale);
-        if (!(error < search->least)) continue;
-        search->least = error;
-        search->scale = half;
-        memcpy(search->best, q, sizeof q);
+        const uint16_t half = search->mins ? locus_scale_half(scale) : locus_float_to_f16(scale);
+        const uint16_t half_min = locus_float_to_f16(0 - min);
+        scale = locus_f16_to_float(half), min = -locus_f16_to_float(half_min);
+        const struct locus_level_sums sums = locus_to_levels(
+            levels, search->x, LOCUS_QUANT_BLOCK, scale, min, search->first, search->last);
+        if (sums.error < search->least) {
+            search->least = sums.error;
+            search->scale = half, search->min = half_min;
+            memcpy(search->levels, levels, sizeof levels);
+        }
+        if (search->mins)
+            locus_fit_both(&sums, LOCUS_QUANT_BLOCK, search->sum_x, &scale, &min);
+        else
+            locus_fit_scale(&sums, &scale);
     }
 }
 
@@ -74,30 +60,87 @@ static void try_scale(struct search *search, float scale)
  * squares, the one with the least squared error is taken: a fifth less of it than at 127. */
 static void encode_q8_0(struct locus_q8_0 *block, const float *x)
 {
-    struct search search = {.x = x, .min = -127, .max = 127, .least = INFINITY, .scale = NO_SCALE};
+    struct search search = begin(x, -127, 127, false);
     const float m = fabsf(extreme(x));
     for (int level = 120; level <= 128; level++)
-        try_scale(&search, m / (float)level);
+        try_scale(&search, m / (float)level, 0);
     block->scale = search.scale;
     for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
-        block->q[i] = (int8_t)search.best[i];
+        block->q[i] = (int8_t)search.levels[i];
 }
 
-/* The same with 16 levels, -8 to 7, for scales that bring the extreme value to -9 .. -7 or, with
- * the other sign, to 7 .. 9. */
+/* The same with levels from -n to n - 1, for scales that bring the extreme value to -n or, with
+ * the other sign, to n, or up to a level more or `fewer`. */
+static struct search search_signed(const float *x, int n, int fewer)
+{
+    struct search search = begin(x, (float)-n, (float)(n - 1), false);
+    const float m = extreme(x);
+    for (int half_levels = 2 * (n - fewer); half_levels <= 2 * n + 2; half_levels++) {
+        const float level = 0.5f * (float)half_levels;
+        try_scale(&search, -m / level, 0);
+        try_scale(&search, m / level, 0);
+    }
+    return search;
+}
+
+/* The same with a min: levels from 0 to n - 1, for scales that bring the range of the values to up
+ * to a level more or three fewer, and either end of it to a level. */
+static struct search search_min(const float *x, int n)
+{
+    struct search search = begin(x, 0, (float)(n - 1), true);
+    float least = x[0], most = x[0];
+    for (int i = 1; i < LOCUS_QUANT_BLOCK; i++)
+        least = fminf(least, x[i]), most = fmaxf(most, x[i]);
+    for (int half_levels = 2 * (n - 4); half_levels <= 2 * n; half_levels++) {
+        const float scale = 2 * (most - least) / (float)half_levels;
+        try_scale(&search, scale, -least);
+        try_scale(&search, scale, scale * (float)(n - 1) - most);
+    }
+    return search;
+}
+
+static void put_nibbles(uint8_t q[LOCUS_QUANT_BLOCK / 2], const float *levels, int offset)
+{
+    for (int i = 0; i < LOCUS_QUANT_BLOCK / 2; i++)
+        q[i] = (uint8_t)((((int)levels[i] + offset) & 15) |
+                         (((int)levels[i + LOCUS_QUANT_BLOCK / 2] + offset) & 15) << 4);
+}
+
+static void put_fifths(uint8_t high[4], const float *levels, int offset)
+{
+    memset(high, 0, 4);
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
+        high[i / 8] |= (uint8_t)((((int)levels[i] + offset) >> 4) << i % 8);
+}
+
 static void encode_q4_0(struct locus_q4_0 *block, const float *x)
 {
-    struct search search = {.x = x, .min = -8, .max = 7, .least = INFINITY, .scale = NO_SCALE};
-    const float m = extreme(x);
-    for (int half_levels = 14; half_levels <= 18; half_levels++) {
-        const float level = 0.5f * (float)half_levels;
-        try_scale(&search, -m / level);
-        try_scale(&search, m / level);
-    }
+    const struct search search = search_signed(x, 8, 1);
     block->scale = search.scale;
-    for (int i = 0; i < LOCUS_QUANT_BLOCK / 2; i++)
-        block->q[i] = (uint8_t)(((int)search.best[i] + 8) |
-                                ((int)search.best[i + LOCUS_QUANT_BLOCK / 2] + 8) << 4);
+    put_nibbles(block->q, search.levels, 8);
+}
+
+static void encode_q5_0(struct locus_q5_0 *block, const float *x)
+{
+    const struct search search = search_signed(x, 16, 3);
+    block->scale = search.scale;
+    put_nibbles(block->q, search.levels, 16);
+    put_fifths(block->high, search.levels, 16);
+}
+
+static void encode_q4_1(struct locus_q4_1 *block, const float *x)
+{
+    const struct search search = search_min(x, 16);
+    block->scale = search.scale, block->min = search.min;
+    put_nibbles(block->q, search.levels, 0);
+}
+
+static void encode_q5_1(struct locus_q5_1 *block, const float *x)
+{
+    const struct search search = search_min(x, 32);
+    block->scale = search.scale, block->min = search.min;
+    put_nibbles(block->q, search.levels, 0);
+    put_fifths(block->high, search.levels, 0);
 }
 
 void locus_encode_f32(void *row, const float *x, size_t n_values)
@@ -131,4 +174,25 @@ void locus_encode_q4_0(void *row, const float *x, size_t n_values)
     struct locus_q4_0 *blocks = row;
     for (size_t b = 0; b < n_values / LOCUS_QUANT_BLOCK; b++)
         encode_q4_0(&blocks[b], x + b * LOCUS_QUANT_BLOCK);
+}
+
+void locus_encode_q4_1(void *row, const float *x, size_t n_values)
+{
+    struct locus_q4_1 *blocks = row;
+    for (size_t b = 0; b < n_values / LOCUS_QUANT_BLOCK; b++)
+        encode_q4_1(&blocks[b], x + b * LOCUS_QUANT_BLOCK);
+}
+
+void locus_encode_q5_0(void *row, const float *x, size_t n_values)
+{
+    struct locus_q5_0 *blocks = row;
+    for (size_t b = 0; b < n_values / LOCUS_QUANT_BLOCK; b++)
+        encode_q5_0(&blocks[b], x + b * LOCUS_QUANT_BLOCK);
+}
+
+void locus_encode_q5_1(void *row, const float *x, size_t n_values)
+{
+    struct locus_q5_1 *blocks = row;
+    for (size_t b = 0; b < n_values / LOCUS_QUANT_BLOCK; b++)
+        encode_q5_1(&blocks[b], x + b * LOCUS_QUANT_BLOCK);
 }

@@ -82,6 +82,9 @@ struct locus_levels {
     int8_t q[LOCUS_QUANT_BLOCK];   /* levels, or their numbers in the form's table */
 };
 
+/* Floats to a stored row: see locus_encode_row. */
+typedef void locus_encoder(void *row, const float *x, size_t n_values);
+
 struct locus_weight_type {
     enum locus_form form;
     bool doubles;   /* values are doubles, rounded to the floats of the form */
@@ -92,7 +95,7 @@ struct locus_weight_type {
     /* Values 32 * block and on of a stored row. NULL: values are not in blocks. */
     void (*read)(struct locus_levels *levels, const void *row, size_t block);
     /* The reverse, as locus_encode_row says. NULL: the type is read only. */
-    void (*encode)(void *row, const float *x, size_t n_values);
+    locus_encoder *encode;
 };
 
 /* The type's row; NULL for a number that locus_tensor_type_find doesn't know either. */
@@ -125,11 +128,11 @@ static inline float locus_levels_min(const struct locus_levels *levels, struct l
 void locus_levels_to_floats(float out[LOCUS_QUANT_BLOCK], const struct locus_levels *levels,
                             struct locus_traits form);
 
-/* encode_rows.c */
-void locus_encode_f32(void *row, const float *x, size_t n_values);
-void locus_encode_f16(void *row, const float *x, size_t n_values);
-void locus_encode_bf16(void *row, const float *x, size_t n_values);
-void locus_encode_q8_0(void *row, const float *x, size_t n_values);
-void locus_encode_q4_0(void *row, const float *x, size_t n_values);
+/* encode_rows.c and encode_k.c */
+locus_encoder locus_encode_f32, locus_encode_f16, locus_encode_bf16;
+locus_encoder locus_encode_q8_0, locus_encode_q4_0, locus_encode_q4_1;
+locus_encoder locus_encode_q5_0, locus_encode_q5_1;
+locus_encoder locus_encode_q2_k, locus_encode_q3_k, locus_encode_q4_k;
+locus_encoder locus_encode_q5_k, locus_encode_q6_k;
 
 #endif

@@ -87,42 +87,8 @@ static enum locus_status convert(const struct locus_tensor *tensor, enum locus_t
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-/* Less than 8 bits a value. */
-static bool is_small(const struct locus_tensor_type_info *info)
-{
-    return info->block_bytes < info->block_values;
-}
-
-/* A matrix that products read, or one of each expert; not a norm's weights a head, a router, or a
- * position scheme's table, which are few and matter. */
-static bool is_matrix(const struct locus_tensor *tensor)
-{
-    static const char *const kept[] = {"position_", "rope_", "_norm.", "ffn_gate_inp"};
-    static const char ending[] = ".weight";
-    const size_t length = strlen(tensor->name), end = sizeof ending - 1;
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (strstr(tensor->name, kept[i])) return false;
-    return length > end && !strcmp(tensor->name + length - end, ending) && tensor->n_dims >= 2 &&
-           tensor->dims[1] >= 2;
-}
-
-/* The type the tensor is to have. */
-static enum locus_tensor_type choose_type(struct locus_quantize *job,
-                                          const struct locus_tensor *tensor)
-{
-    const char *name = tensor->name;
-    if (!is_matrix(tensor)) return tensor->type;
-    enum locus_tensor_type type = job->type;
-    bool ends = strcmp(name, "token_embd.weight") == 0 || strcmp(name, "output.weight") == 0;
-    const struct locus_tensor_type_info *info = locus_tensor_type_find((uint32_t)type);
-    if (is_small(info) && ends && !job->pure) type = LOCUS_Q8_0;
-    if (tensor->dims[0] % locus_tensor_type_find((uint32_t)type)->block_values == 0) return type;
-    job->n_fallbacks++;
-    return LOCUS_F16;
-}
-
 static void copy_metadata(struct locus_checkpoint_writer *writer,
-                          const struct locus_checkpoint *from, enum locus_tensor_type type)
+                          const struct locus_checkpoint *from, const struct locus_recipe *recipe)
 {
     enum { QUANTIZATION_VERSION = 2 };
     for (size_t i = 0; i < locus_checkpoint_n_keys(from); i++) {
@@ -130,9 +96,8 @@ static void copy_metadata(struct locus_checkpoint_writer *writer,
         if (strcmp(key, "general.file_type") && strcmp(key, "general.quantization_version"))
             locus_writer_copy(writer, from, key);
     }
-    locus_writer_u32(writer, "general.file_type",
-                     (uint32_t)locus_tensor_type_find((uint32_t)type)->file_type);
-    if (locus_tensor_is_quantised(type))
+    locus_writer_u32(writer, "general.file_type", (uint32_t)recipe->file_type);
+    if (locus_tensor_is_quantised(recipe->type))
         locus_writer_u32(writer, "general.quantization_version", QUANTIZATION_VERSION);
 }
 
@@ -142,29 +107,25 @@ static enum locus_status add_tensors(struct locus_quantize *job,
                                      const struct locus_checkpoint *from, unsigned char **converted,
                                      locus_error *error)
 {
-    int n_threads = job->n_threads > 0 ? job->n_threads : locus_threads_default();
+    const int n_threads = job->n_threads > 0 ? job->n_threads : locus_threads_default();
+    const struct locus_recipe_facts facts = locus_recipe_facts_of(from);
     for (size_t i = 0; i < locus_checkpoint_n_tensors(from); i++) {
         const struct locus_tensor *tensor = locus_checkpoint_tensor_at(from, i);
-        enum locus_tensor_type type = choose_type(job, tensor);
+        bool fallback;
+        const enum locus_tensor_type type =
+            locus_recipe_type(job->recipe, job->pure, &facts, tensor, &fallback);
         enum locus_status status = LOCUS_OK;
         if (job->stopped && job->stopped())
             return locus_fail(error, LOCUS_ERROR_IO, "stopped before anything was written");
         if (type != tensor->type) status = convert(tensor, type, n_threads, &converted[i], error);
         if (status) return status;
+        job->n_fallbacks[type] += fallback;
         job->bytes_before += tensor->n_bytes;
         job->bytes_after += n_rows(tensor) * locus_tensor_row_bytes(type, (size_t)tensor->dims[0]);
         locus_writer_tensor(writer, tensor->name, type, tensor->n_dims, tensor->dims,
                             converted[i] ? converted[i] : tensor->data);
     }
     return LOCUS_OK;
-}
-
-const struct locus_tensor_type_info *locus_quantize_type(size_t index)
-{
-    const struct locus_tensor_type_info *info;
-    for (size_t t = 0; (info = locus_tensor_type_at(t)); t++)
-        if (locus_weight_type(info->type)->encode && index-- == 0) return info;
-    return NULL;
 }
 
 enum locus_status locus_quantize(struct locus_quantize *job, const char *in, const char *out,
@@ -177,7 +138,7 @@ enum locus_status locus_quantize(struct locus_quantize *job, const char *in, con
     unsigned char **converted = calloc(n_tensors + 1, sizeof *converted);
     if (!converted) locus_fail_memory(&found, n_tensors * sizeof *converted);
     if (writer && converted) {
-        copy_metadata(writer, from, job->type);
+        copy_metadata(writer, from, job->recipe);
         locus_writer_watch(writer, job->stopped);
         if (!add_tensors(job, writer, from, converted, &found))
             locus_writer_finish(writer, out, &found);
