@@ -26,7 +26,7 @@ import transformers
 
 import hf_cases as hf
 from checks import Checks
-from hf_models import BASE, N_EMBD, Variant, exaone_older, rope
+from hf_models import BASE, N_EMBD, Variant, rope
 from output import Failure
 
 # Runs the converter at argv[1] with the rest as its arguments. A vocabulary is known to it by a
@@ -66,7 +66,8 @@ AS_PUBLISHED: dict[str, dict[str, Any]] = {
     "phi": {"intermediate_size": WIDE, **rope(rope_theta=10000.0, partial_rotary_factor=0.5)},
     "gemma": rope(rope_theta=10000.0),
     "gemma2": rope(rope_theta=10000.0),
-    "gemma2 capped": rope(rope_theta=10000.0),
+    "gemma2 capped": {"query_pre_attn_scalar": 8, **rope(rope_theta=10000.0)},
+    "glm": rope(rope_theta=10000.0, partial_rotary_factor=0.5),
     "starcoder2": {"sliding_window": None},
     "gemma3_text": {
         "sliding_window_pattern": 6,
@@ -89,6 +90,8 @@ LACKS = {
     "stablelm head norms": "head norms of fewer heads of keys",
     "gemma3": "layers that aren't in sixes",
     "internvl": "this class",
+    "exaone": "the norms' epsilon",
+    "exaone tied, wide heads": "the norms' epsilon",
     "mistral3": "Mistral's own architecture for its text",
 }
 
@@ -101,9 +104,8 @@ def write_as_published(folder: Path, variant: Variant) -> None:
     path = folder / "config.json"
     config = json.loads(path.read_text())
     share = (config.get("rope_parameters") or {}).get("partial_rotary_factor", 1.0)
-    older = exaone_older if variant.config == "Exaone" else variant.old
-    if older:
-        older(config)
+    if variant.old:
+        variant.old(config)
     if variant.model == "GPT2":
         config["n_ctx"] = config["n_positions"]
     if variant.model in ("GPTNeoX", "Cohere2"):
@@ -116,7 +118,7 @@ def write_as_published(folder: Path, variant: Variant) -> None:
 
 
 def convert(llama_cpp: Path, variant: Variant, folder: Path, output: Path) -> None:
-    as_they_are = variant.model in RENAMED or variant.config == "Exaone" or bool(variant.own)
+    as_they_are = variant.model in RENAMED or bool(variant.own)
     command = [sys.executable, "-c", CONVERTER, str(llama_cpp), str(as_they_are), str(folder)]
     done = subprocess.run(
         [*command, "--outfile", str(output), "--outtype", "f32"],
