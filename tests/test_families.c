@@ -497,6 +497,8 @@ static const struct {
      0},
     {"cohere2-local", "cohere2.rope.dimension_count", "is 1, expected 2 to 8", 1},
     {"cohere2-local", "cohere2.rope.dimension_count", "is 16, expected 2 to 8", 16},
+    {"nemotron-squares", "nemotron.attention.layer_norm_rms_epsilon",
+     "is 0.5, expected attention.layer_norm_epsilon's, 1e-05", 0.5},
 };
 
 START_TEST(what_is_out_of_a_familys_range_is_named)

@@ -566,6 +566,7 @@ static void switched_off(struct variant *variant)
     u32(variant, "llama.attention.sliding_window_pattern", 1);
     text(variant, "llama.tensor_data_layout", "Meta AI original pth");
     u32(variant, "llama.vocab_size", 271);
+    number(variant, "llama.attention.layer_norm_epsilon", 1e-5f);
     text(variant, "locus.training.command", "none");
     text(variant, "other.thing", "of no family");
 }

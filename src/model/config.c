@@ -262,6 +262,25 @@ static void drop_zero_scales(struct locus_config *config, float score_scale)
     if (config->attention_scale == 0) config->attention_scale = score_scale;
 }
 
+/* llama.cpp's converter writes some models' one epsilon for both kinds of norms. */
+static enum locus_status read_epsilon(struct locus_keys *keys, struct locus_config *config,
+                                      const struct locus_architecture *architecture)
+{
+    static const char *const names[] = {"attention.layer_norm_epsilon",
+                                        "attention.layer_norm_rms_epsilon"};
+    enum locus_status status =
+        locus_keys_float(keys, architecture->epsilon_key, 0, &config->norm_epsilon);
+    for (int i = 0; i < 2 && !status && !architecture->spelled_out; i++) {
+        float other = config->norm_epsilon;
+        status = locus_keys_float(keys, names[i], 0, &other);
+        if (!status && other != config->norm_epsilon)
+            status = locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is %g, expected %s's, %g",
+                                locus_checkpoint_path(keys->checkpoint), keys->full, (double)other,
+                                architecture->epsilon_key, (double)config->norm_epsilon);
+    }
+    return status;
+}
+
 static enum locus_status read_config(struct locus_keys *keys, struct locus_config *config,
                                      const struct locus_architecture *architecture)
 {
@@ -276,7 +295,7 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
     const float score_scale = config->attention_scale;
     if (architecture->root_embedding_scale) config->embedding_scale = sqrtf((float)config->n_embd);
     if ((status = check_needed(keys, architecture)) ||
-        (status = locus_keys_float(keys, architecture->epsilon_key, 0, &config->norm_epsilon)) ||
+        (status = read_epsilon(keys, config, architecture)) ||
         (status = locus_keys_float(keys, "embedding_scale", 0, &config->embedding_scale)) ||
         (status = locus_keys_float(keys, "residual_scale", 0, &config->residual_scale)) ||
         (status = locus_keys_float(keys, "logit_scale", 0, &config->logit_scale)) ||

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/threads.h"
 #include "checkpoint/checkpoint.h"
 #include "kernels/weight_type.h"
@@ -21,6 +22,7 @@ static size_t n_rows(const struct locus_tensor *tensor)
 }
 
 struct conversion {
+    const struct locus_mapped_file *file; /* whose pages are let go as they have been read */
     const struct locus_tensor *tensor;
     enum locus_tensor_type type;
     unsigned char *out;
@@ -41,26 +43,35 @@ static bool fits(const float *x, size_t n, enum locus_tensor_type type)
 
 static void convert_share(void *context, int thread, int n_threads)
 {
+    enum { DROP_BYTES = 1024 * 1024 };
     struct conversion *conversion = context;
     const struct locus_tensor *tensor = conversion->tensor;
     const size_t cols = (size_t)tensor->dims[0];
+    const size_t row_bytes = locus_tensor_row_bytes(tensor->type, cols);
+    const size_t rows_a_drop = row_bytes < DROP_BYTES ? DROP_BYTES / row_bytes : 1;
     float *row = conversion->rows + (size_t)thread * cols;
     int first, end;
     locus_threads_share(conversion->n_rows, thread, n_threads, &first, &end);
-    for (size_t r = (size_t)first; r < (size_t)end; r++) {
-        locus_dequantize_row(row, tensor->data + r * locus_tensor_row_bytes(tensor->type, cols),
-                             tensor->type, cols);
+    for (size_t r = (size_t)first, kept = r; r < (size_t)end; r++) {
+        locus_dequantize_row(row, tensor->data + r * row_bytes, tensor->type, cols);
         conversion->bad[thread] |= !fits(row, cols, conversion->type);
         locus_encode_row(conversion->out + r * locus_tensor_row_bytes(conversion->type, cols),
                          conversion->type, row, cols);
+        if (r + 1 - kept < rows_a_drop && r + 1 < (size_t)end) continue;
+        locus_file_drop(conversion->file,
+                        (size_t)(tensor->data - conversion->file->bytes) + kept * row_bytes,
+                        (r + 1 - kept) * row_bytes);
+        kept = r + 1;
     }
 }
 
 /* The tensor's bytes in that type, for the caller to locus_aligned_free. */
-static enum locus_status convert(const struct locus_tensor *tensor, enum locus_tensor_type type,
+static enum locus_status convert(const struct locus_mapped_file *file,
+                                 const struct locus_tensor *tensor, enum locus_tensor_type type,
                                  int n_threads, unsigned char **out, locus_error *error)
 {
-    struct conversion conversion = {.tensor = tensor, .type = type, .n_rows = (int)n_rows(tensor)};
+    struct conversion conversion = {
+        .file = file, .tensor = tensor, .type = type, .n_rows = (int)n_rows(tensor)};
     size_t cols = (size_t)tensor->dims[0];
     conversion.out = locus_aligned_zalloc(n_rows(tensor), locus_tensor_row_bytes(type, cols));
     conversion.rows = locus_aligned_zalloc((size_t)n_threads, cols * sizeof(float));
@@ -117,7 +128,9 @@ static enum locus_status add_tensors(struct locus_quantize *job,
         enum locus_status status = LOCUS_OK;
         if (job->stopped && job->stopped())
             return locus_fail(error, LOCUS_ERROR_IO, "stopped before anything was written");
-        if (type != tensor->type) status = convert(tensor, type, n_threads, &converted[i], error);
+        if (type != tensor->type)
+            status =
+                convert(locus_checkpoint_file(from), tensor, type, n_threads, &converted[i], error);
         if (status) return status;
         job->n_fallbacks[type] += fallback;
         job->bytes_before += tensor->n_bytes;
