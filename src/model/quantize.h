@@ -18,8 +18,8 @@ struct locus_quantize {
 
 /* Writes the checkpoint at `in` to `out` (which may be the same file). Every matrix
  * [rows > 1, cols] is converted but those of position schemes; vectors stay as they are. With a
- * type of less than 8 bits a value the embedding and the head become Q8_0, or Q6_K beside types of
- * that family, which costs little and matters most, unless `pure`.
+ * type of less than 8 bits a value the embedding and the head become Q8_0, or, beside types of
+ * blocks of 256, the head (and the embedding that is it) Q6_K: it matters most. Not so if `pure`.
  * Refuses values that are not finite, or that a half can't hold where one is needed, naming the
  * tensor. The file appears whole or not at all. */
 enum locus_status locus_quantize(struct locus_quantize *job, const char *in, const char *out,

@@ -107,7 +107,8 @@ const struct locus_command locus_command_quantize = {
         "q6_k in a file of a smaller type with a k; both are q8_0\nin one of the simpler types. "
         "Where "
         "rows are no multiple of 256, q8_0, q5_1, q5_0 and q4_0 stand for\nq6_k, q5_k, q4_k, and "
-        "what is smaller; of 32, f16. OUT may be IN; - is standard output.",
+        "what is smaller; of 32, f16. f64, iq4_nl and mxfp4 are read, not\nwritten. OUT may be IN; "
+        "- is standard output.",
     .options = table,
     .values_size = sizeof(struct quantize_options),
     .takes_operands = true,
