@@ -497,8 +497,6 @@ static const struct {
      0},
     {"cohere2-local", "cohere2.rope.dimension_count", "is 1, expected 2 to 8", 1},
     {"cohere2-local", "cohere2.rope.dimension_count", "is 16, expected 2 to 8", 16},
-    {"nemotron-squares", "nemotron.attention.layer_norm_rms_epsilon",
-     "is 0.5, expected attention.layer_norm_epsilon's, 1e-05", 0.5},
 };
 
 START_TEST(what_is_out_of_a_familys_range_is_named)
@@ -512,6 +510,18 @@ START_TEST(what_is_out_of_a_familys_range_is_named)
     ck_assert_ptr_null(locus_model_open(variant_finish(variant), &error));
     ck_assert_msg(strstr(error.message, beyond[_i].key) != NULL, "%s", error.message);
     ck_assert_msg(strstr(error.message, beyond[_i].says) != NULL, "%s", error.message);
+}
+END_TEST
+
+START_TEST(two_epsilons_are_one)
+{
+    struct variant *variant = variant_begin(testing_golden("nemotron-squares.gguf"));
+    set_number(variant, "nemotron.attention.layer_norm_rms_epsilon", 0.5);
+    locus_error error = {0};
+    ck_assert_ptr_null(locus_model_open(variant_finish(variant), &error));
+    ck_assert_msg(strstr(error.message, "nemotron.attention.layer_norm_rms_epsilon is 0.5, "
+                                        "expected attention.layer_norm_epsilon's, 1e-05") != NULL,
+                  "%s", error.message);
 }
 END_TEST
 
@@ -602,6 +612,7 @@ int main(void)
     tcase_add_test(tests, a_familys_own_window_is_known);
     tcase_add_loop_test(tests, what_is_out_of_a_familys_range_is_named, 0,
                         sizeof beyond / sizeof *beyond);
+    tcase_add_test(tests, two_epsilons_are_one);
     tcase_add_loop_test(tests, layers_have_the_same_biases_and_norms, 0,
                         sizeof gaps / sizeof *gaps);
     tcase_add_test(tests, sinks_are_finite);
