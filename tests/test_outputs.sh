@@ -115,7 +115,8 @@ done
 check "two links to one file that is not there" eval 'ln -s new.out "$made/a.csv"; ln -s ./new.out "$made/b.json"
     refuses 2 "b.json would be written over .*a.csv" "${sweep[@]}" --csv "$made/a.csv" --json "$made/b.json"'
 check "and it still isn't" test ! -e "$made/new.out"
-exec 7<>"$made/fifo" 8<"$made/fifo" # 7: the FIFO has both ends, however late the reader starts
+exec 7<>"$made/fifo" # it has both ends, however late the reader starts
+exec 8<"$made/fifo"
 cat <&8 >"$folder/read.png" 7>&- &
 reader=$!
 exec 8<&-
