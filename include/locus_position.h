@@ -33,7 +33,7 @@ enum locus_param_type { LOCUS_PARAM_INT, LOCUS_PARAM_FLOAT, LOCUS_PARAM_CHOICE }
 
 /* One parameter of a scheme. SPECs are read, checked, explained and printed by it. */
 struct locus_param {
-    const char *key; /* not "inherit" or "nope_every": any SPEC may have these */
+    const char *key; /* not one that any SPEC may have: see locus_position_spec */
     enum locus_param_type type;
     /* The default: a number, or one of `choices`. An INT or FLOAT may have "head_dim" or
      * "trained_length": the model's own value. */
@@ -47,17 +47,26 @@ struct locus_param {
     const char *help; /* one line */
 };
 
-enum { LOCUS_MAX_PARAMS = 24 };
+/* Those of a scheme; those of a SPEC, the keys that any SPEC may have among them. */
+enum { LOCUS_MAX_PARAMS = 24, LOCUS_MAX_VALUES = 32 };
 
 /* A SPEC, resolved: every parameter has a value.
+ *
+ * Any SPEC may have these keys, too, which act outside the scheme ("inherit" and "nope_every",
+ * which say how the text is read, aren't values):
+ *
+ *     logn         position: the projected query at position p is multiplied by
+ *                  max(1, ln(p + 1) / ln(trained length))
+ *     temperature  divides scores, after the bias
  *
  * A parameter `factor` whose value is still a word after the hook `settle` becomes
  * session_length / trained length, at least 1. The trained length is the parameter `trained`, where
  * there is one, else the model's. */
 struct locus_position_spec {
     const struct locus_position_scheme *scheme;
-    double values[LOCUS_MAX_PARAMS]; /* in the order of scheme->params; a CHOICE's is its index */
-    uint32_t given;                  /* bit i: the SPEC, or the checkpoint's, names parameter i */
+    /* In the order of scheme->params, then those of any SPEC; a CHOICE's is its index. */
+    double values[LOCUS_MAX_VALUES];
+    uint32_t given;  /* bit i: the SPEC, or the checkpoint's, names parameter i */
     uint32_t stated; /* bit i: printing must name parameter i, though its value is the default:
                       * the checkpoint's SPEC, or another model, would give it another */
 };

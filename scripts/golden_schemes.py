@@ -236,6 +236,10 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "cope-layers": layered("cope"),
     "recurrent": plain("recurrent"),
     "rope-freqs": layered("rope:pairs=adjacent,base=500"),
+    "rope-logn": plain("rope:pairs=half,base=500,logn=position,temperature=0.7"),
+    "alibi-temperature": plain("alibi:logn=position,temperature=1.6"),
+    "transformer-xl-logn": plain("transformer-xl:logn=position"),
+    "cope-temperature": plain("cope:logn=position,temperature=1.4"),
 }
 
 

@@ -80,6 +80,13 @@ def flag(key: str, default: int) -> Parameter:
     return Parameter(key, default, low=0, high=1, kind=int)
 
 
+# Keys of any scheme, which act outside it.
+COMMON = (
+    Parameter("logn", "none", choices=("none", "position")),
+    Parameter("temperature", 1.0, low=1e-6, high=1e6),
+)
+
+
 def format_value(value: Any) -> str:
     """A SPEC value as its shortest text: 10000.0 is `10000`."""
     if isinstance(value, float):
@@ -107,6 +114,8 @@ class Position(nn.Module):
         super().__init__()
         self.config, self.values, self.given = config, values, given
         self.rows = 0
+        self.trained = values.get("trained") or config.n_context
+        self.temperature = values["temperature"]  # divides scores, after the bias
         self.named = nn.ParameterDict()  # by checkpoint name, "/" for "."
 
     # ---- hooks
@@ -132,6 +141,16 @@ class Position(nn.Module):
         future keys. q and k are as rotate left them. Only called when `has_bias`; with `one_bias`
         once a forward pass, its layer, q and k then mean nothing."""
         raise NotImplementedError
+
+    # ---- the keys of any scheme
+
+    def scale_queries(self, q: Tensor, positions: Tensor) -> Tensor:
+        """q [batch, n_head, n, head_dim], as projected: logn=position multiplies the query at p by
+        max(1, ln(p + 1) / ln(trained length))."""
+        if self.values["logn"] == "none":
+            return q
+        scale = (positions.double() + 1).log() / math.log(self.trained)
+        return q * scale.clamp(min=1)[:, None].to(q.dtype)
 
     # ---- tables and weights
 
@@ -200,7 +219,7 @@ class Position(nn.Module):
         """The canonical SPEC, which parses back to the same scheme."""
         pairs = [
             f"{p.key}={format_value(self.values[p.key])}"
-            for p in self.params
+            for p in (*self.params, *COMMON)
             if p.shown or self.values[p.key] != p.default
         ]
         return self.name + (":" + ",".join(pairs) if pairs else "")
@@ -388,11 +407,10 @@ def parse_spec(spec: str, schemes: Mapping[str, type[Position]]) -> tuple[type, 
         names = ", ".join(dict.fromkeys(s.name for s in schemes.values()))
         raise SpecError(f"unknown position scheme '{name}'; known: {names}")
     scheme = schemes[name]
-    by_key = {p.key: p for p in scheme.params}
-    values = {p.key: p.default for p in scheme.params}
+    by_key = {p.key: p for p in (*scheme.params, *COMMON)}
+    values = {p.key: p.default for p in by_key.values()}
     for key, text in pairs.items():
         if key not in by_key:
-            keys = ", ".join(by_key) or "none"
-            raise SpecError(f"position {name}: unknown key '{key}'; its keys: {keys}")
+            raise SpecError(f"position {name}: unknown key '{key}'; its keys: {', '.join(by_key)}")
         values[key] = by_key[key].parse(text, name)
     return scheme, values

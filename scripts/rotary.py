@@ -76,7 +76,6 @@ class RopePosition(Position):
         for name, parameter in self.tensors().items():
             parameter.requires_grad_(False)
             self.expect(name, half)
-        self.trained = values["trained"] or config.n_context
         by_length = values["scaling"] == "dynamic" or (
             values["scaling"] == "longrope" and values["factors"] == "auto"
         )

@@ -30,6 +30,12 @@ static const char *const variants[] = {
     "sandwich:first=1",
     "transformer-xl:clamp=9",
     "cope:gate=raw",
+    "none:logn=position",
+    "rope:logn=position,temperature=0.8; layers 1 alibi:temperature=2",
+    "rope:scaling=dynamic,factor=2,logn=position",
+    "xpos:logn=position",
+    "transformer-xl:logn=position,temperature=0.5",
+    "cope:logn=position,temperature=1.5",
 };
 
 int spec_count(void)

@@ -124,6 +124,10 @@ static const char *const schemes[] = {
     "cope-layers",
     "recurrent",
     "rope-freqs",
+    "rope-logn",
+    "alibi-temperature",
+    "transformer-xl-logn",
+    "cope-temperature",
 };
 
 enum {

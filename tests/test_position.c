@@ -166,7 +166,8 @@ static const char *check_shift(const locus_model *model, const struct setting *s
     const bool adds = first->embed && !first->embed_floats;
     bool by_length = false, rotates = false;
     for (int i = 0; i < session->positions.n; i++) {
-        by_length |= session->positions.schemes[i].frame == LOCUS_FRAME_QUERY;
+        by_length |= session->positions.schemes[i].frame == LOCUS_FRAME_QUERY ||
+                     session->positions.schemes[i].log_trained > 0;
         rotates |= session->positions.schemes[i].spec.scheme->rotate != NULL;
     }
     struct setting shifted = *setting;

@@ -71,6 +71,40 @@ START_TEST(alibi_parameters_divide_the_bias)
 }
 END_TEST
 
+/* ---- keys of any scheme ------------------------------------------------------------------- */
+
+START_TEST(logn_multiplies_the_query_by_its_position)
+{
+    struct locus_position_env env = position_env(NULL);
+    struct locus_position plain = position_open(&env, "alibi");
+    struct locus_position scaled = position_open(&env, "alibi:logn=position");
+    struct locus_position stated = position_open(&env, "ntk:factor=2,trained=4,logn=position");
+    for (int p = 0; p < N; p++) {
+        ck_assert_float_eq(locus_position_query_scale(&plain, p), 1);
+        position_near((double)locus_position_query_scale(&scaled, p),
+                      fmax(1, log(p + 1) / log(env.trained_length)), 1e-7, "logn", p);
+        position_near((double)locus_position_query_scale(&stated, p), fmax(1, log(p + 1) / log(4)),
+                      1e-7, "logn of trained=4", p);
+    }
+    ck_assert_float_eq(locus_position_query_scale(&scaled, env.trained_length - 1), 1);
+    ck_assert_float_eq(locus_position_query_scale(&scaled, env.trained_length * 16 - 1), 2);
+    locus_position_free(&plain);
+    locus_position_free(&scaled);
+    locus_position_free(&stated);
+}
+END_TEST
+
+START_TEST(senseless_keys_of_any_scheme_are_refused)
+{
+    struct locus_position_env env = position_env(NULL);
+    position_refused(&env, "alibi:temperature=0", "temperature is '0'; expected a number from");
+    position_refused(&env, "none:temperature=-1", "temperature is '-1'; expected a number from");
+    position_refused(&env, "none:logn=count", "logn is 'count'; expected one of none|position");
+    env.trained_length = 1;
+    position_refused(&env, "alibi:logn=position", "trained length is 1; expected 2 or more");
+}
+END_TEST
+
 /* ---- T5 and clipped relative -------------------------------------------------------------- */
 
 START_TEST(t5_buckets_are_those_of_the_authors_code)
@@ -344,6 +378,8 @@ int main(void)
     tcase_add_loop_test(tests, alibi_slopes_are_the_published_ones, 0,
                         sizeof all_slopes / sizeof *all_slopes);
     tcase_add_test(tests, alibi_parameters_divide_the_bias);
+    tcase_add_test(tests, logn_multiplies_the_query_by_its_position);
+    tcase_add_test(tests, senseless_keys_of_any_scheme_are_refused);
     tcase_add_test(tests, t5_buckets_are_those_of_the_authors_code);
     tcase_add_test(tests, t5_bucket_starts_on_a_whole_step_exactly);
     tcase_add_test(tests, relative_clips_at_the_tables_end);

@@ -155,6 +155,20 @@ static void clip(float *row, size_t n, float limit)
     }
 }
 
+/* Queries longer than the text that the model knows: the factor is the position's alone. */
+static void scale_queries(const struct pass *pass, int layer, float *q, const int *positions, int n)
+{
+    const struct locus_session *session = pass->session;
+    const struct locus_position *position = locus_positions_at(&session->positions, layer);
+    const struct locus_config *config = &session->model->config;
+    const size_t width = (size_t)config->n_head * (size_t)config->head_dim;
+    for (int i = 0; i < n; i++, q += width) {
+        const float scale = locus_position_query_scale(position, positions[i]);
+        for (size_t c = 0; c < width && scale != 1; c++)
+            q[c] *= scale;
+    }
+}
+
 /* Norms of the parts that rows[n_values] are made of, where the layer has them. Parts with weights
  * of their own have no biases. */
 static void norm_heads(const struct pass *pass, const struct locus_head_norm *norm, float *rows,
@@ -266,6 +280,7 @@ static void rotate_and_cache(const struct pass *pass, struct locus_attention *at
     }
     norm_heads(pass, &weights->q_norm, q, n * q_width);
     norm_heads(pass, &weights->k_norm, k, n * kv_width);
+    scale_queries(pass, layer, q, session->scratch.row_positions + first, n);
     if (attention->q_moved) move_rows(pass, attention, layer, first, n);
     const int *positions = session->scratch.row_positions + first;
     const int slot = pass->first_slot + first, cache_layer = attention->cache_layer[layer];

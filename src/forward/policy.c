@@ -217,7 +217,7 @@ enum locus_status locus_policy_parse(struct locus_policy *policy, const char *te
     struct locus_suggestion suggestion;
     struct locus_policy parsed = {.kind = find_kind(name, &suggestion)};
     if (!parsed.kind) return locus_spec_refuse_name(&source, "policy", &suggestion);
-    const struct locus_spec_table table = {parsed.kind->name, parsed.kind->params, NULL};
+    const struct locus_spec_table table = {parsed.kind->name, parsed.kind->params, NULL, NULL};
     struct locus_spec_values values = {0};
     const char *rest = source.text + name.n_bytes;
     for (struct locus_word pair; locus_spec_next(&rest, &pair);) {
