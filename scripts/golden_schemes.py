@@ -185,6 +185,8 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "rope-half": rope_case("", "default"),
     "rope-partial": plain("rope:pairs=adjacent,dim=8,base=500"),
     "rope-nope-every": plain("rope:pairs=half,base=500,nope_every=2"),
+    "rope-share": rope_case(",p=0.4", "proportional", partial_rotary_factor=0.4),
+    "rope-share-yarn": plain("rope:pairs=adjacent,dim=12,base=500,p=0.5" + YARN_SPEC),
     "rope-linear": rope_case(",scaling=linear,factor=4", "linear", factor=4.0),
     "rope-ntk": plain("rope:pairs=half,base=500,scaling=ntk,factor=4"),
     "rope-dynamic-row": plain(f"rope:pairs=half,base=500,scaling=dynamic,factor=2,{LENGTHS}"),

@@ -48,6 +48,7 @@ class RopePosition(Position):
         Parameter("pairs", "half", choices=PAIRS, shown=True),
         Parameter("dim", None, low=2, kind=int, shown=True),
         Parameter("base", 10000.0, low=1.0, high=1e15, shown=True),
+        Parameter("p", 1.0, low=0.0, high=1.0),
         Parameter("scaling", "none", choices=SCALINGS),
         Parameter("factor", 1.0, low=1e-6, high=1e6),
         Parameter("trained", None, low=1, kind=int),
@@ -68,6 +69,7 @@ class RopePosition(Position):
         values = check_dim(self.name, config, values)
         super().__init__(config, values, given)
         half = values["dim"] // 2
+        self.n_turned = int(values["p"] * values["dim"] // 2)  # p-RoPE (Barbero et al. 2024)
         self.check_scaling(values)
         self.add_weight("rope_freqs.weight", lambda: torch.ones(half), needed=False)
         if values["scaling"] == "longrope":
@@ -160,10 +162,15 @@ class RopePosition(Position):
             theta = self.llama3(theta)
         elif scaling == "longrope":
             theta = self.longrope(theta, n)
+        theta[self.n_turned :] = 0
         return theta
 
+    def magnitudes(self) -> Tensor:
+        """What each pair's cos and sin are multiplied by, double [dim/2]."""
+        turned = torch.arange(self.values["dim"] // 2) < self.n_turned
+        return torch.where(turned, self.magnitude(), 1.0).double()
+
     def magnitude(self) -> float:
-        """What cos and sin are multiplied by."""
         v = self.values
         if v["scaling"] not in ("yarn", "longrope"):
             return 1.0
@@ -181,8 +188,8 @@ class RopePosition(Position):
         length = self.values["length"]
         n = self.trained if length == "row" else length
         angle = torch.arange(rows, dtype=torch.float64)[:, None] * self.theta(n)
-        self.table("cos", angle.cos() * self.magnitude())  # [rows, dim/2]
-        self.table("sin", angle.sin() * self.magnitude())
+        self.table("cos", angle.cos() * self.magnitudes())  # [rows, dim/2]
+        self.table("sin", angle.sin() * self.magnitudes())
 
     def groups(self, n: int) -> list[tuple[int, int]] | None:
         if not self.by_row or n <= self.trained:
@@ -201,8 +208,8 @@ class RopePosition(Position):
             cos, sin = self.cos[positions], self.sin[positions]
         else:
             angle = positions.cpu().double()[:, None] * self.theta(reader + 1)
-            cos = (angle.cos() * self.magnitude()).to(rows)
-            sin = (angle.sin() * self.magnitude()).to(rows)
+            cos = (angle.cos() * self.magnitudes()).to(rows)
+            sin = (angle.sin() * self.magnitudes()).to(rows)
         return turn(rows, cos, sin, self.values["pairs"])
 
 

@@ -10,6 +10,7 @@ static const char *const variants[] = {
     "sinusoidal:layout=concat,denominator=fairseq,offset=2",
     "sinusoidal:width=7,factor=2",
     "rope:pairs=adjacent,dim=6",
+    "rope:p=0.5",
     "rope; layers 1::2 none",
     "rope:nope_every=2",
     "rope:base=500; layers 1 rope:base=50000",

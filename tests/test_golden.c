@@ -89,6 +89,8 @@ static const char *const schemes[] = {
     "rope-half",
     "rope-partial",
     "rope-nope-every",
+    "rope-share",
+    "rope-share-yarn",
     "rope-linear",
     "rope-ntk",
     "rope-dynamic-row",

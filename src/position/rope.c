@@ -6,6 +6,10 @@
  * paired with k + dim/2 (`half`: GPT-NeoX, Llama as Hugging Face has it) or 2k with 2k+1
  * (`adjacent`: RoFormer, GPT-J, Llama in GGUF). Dimensions from `dim` on are left as they are.
  *
+ * p < 1 (p-RoPE, Barbero et al., "Round and Round We Go!", arXiv 2410.06205, section 6) rotates the
+ * first floor(p dim / 2) pairs, of the highest frequencies, and leaves the others as they are. (A
+ * smaller `dim` spaces all frequencies over fewer pairs instead.)
+ *
  * Scalings (rope_scaling.h) change the frequencies theta_k, and cosines and sines by a factor m. Of
  * those that depend on the text's length n, `length=N` takes one n for all; `length=row` takes n =
  * i + 1 for query row i and for every key it reads, so that keys are rotated for each row anew.
@@ -36,6 +40,7 @@ struct rope {
     double *thetas; /* dynamic by row: [session's end - past, dim/2], from n = past + 1 on */
     int past, n_past, trained; /* n_past: those that have been filled */
     int dim, head_dim;
+    size_t n_pairs;                /* that are rotated */
     int n_axes;                    /* sections of pairs, each rotated by its own axis */
     size_t sections[MAX_AXES + 1]; /* pairs at which they begin, and the end */
     bool own_ladders;
@@ -199,7 +204,7 @@ static void fill(void *state, int n_positions)
     for (size_t table = 0; table < rope->n_tables; table++)
         for (int row = rope->n_filled; row < n; row++) {
             const size_t at = (table * (size_t)rope->n_rows + (size_t)row) * half;
-            fill_row(rope, rope->first + row, rope->frequencies + table * half, half,
+            fill_row(rope, rope->first + row, rope->frequencies + table * half, rope->n_pairs,
                      rope->cosines + at, rope->sines + at);
         }
     if (n > rope->n_filled) rope->n_filled = n;
@@ -252,15 +257,20 @@ static enum locus_status find_sections(struct rope *rope, const struct locus_rop
     for (int axis = 1; axis < MAX_AXES; axis++) {
         const int first = locus_position_int(spec, keys[axis]);
         if (first == 0) continue;
-        if (rope->n_axes < axis || first <= (int)rope->sections[axis - 1] || first >= rope->dim / 2)
+        if (rope->n_axes < axis || first <= (int)rope->sections[axis - 1] ||
+            first >= (int)rope->n_pairs)
             return locus_fail(
                 error, LOCUS_ERROR_ARGUMENT,
                 "position rope: %s is %d; expected a pair past the axis before it and "
-                "below dim/2, %d",
-                keys[axis], first, rope->dim / 2);
+                "below the %d that are rotated",
+                keys[axis], first, (int)rope->n_pairs);
         rope->sections[rope->n_axes++] = (size_t)first;
     }
-    rope->sections[rope->n_axes] = half_of(rope);
+    rope->sections[rope->n_axes] = rope->n_pairs;
+    if (rope->own_ladders && rope->n_pairs < half_of(rope))
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: ladder=own with p=%g; expected p=1",
+                          locus_position_number(spec, "p"));
     const bool scaled = scaling->kind != LOCUS_ROPE_UNSCALED && scaling->kind != LOCUS_ROPE_LINEAR;
     if (rope->own_ladders && scaled)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
@@ -290,6 +300,12 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
         .dynamic = scaling.kind == LOCUS_ROPE_DYNAMIC,
         .own_ladders = locus_position_int(spec, "ladder") == 1,
     };
+    rope->n_pairs = (size_t)(locus_position_number(spec, "p") * scaling.dim / 2);
+    if (rope->n_pairs == 0)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: p is %g, which rotates none of %d pairs; expected %g or "
+                          "more, or position none",
+                          locus_position_number(spec, "p"), scaling.dim / 2, 2.0 / scaling.dim);
     if ((status = find_sections(rope, &scaling, spec, error))) return status;
     return make_tables(rope, env, length, error);
 }
@@ -385,7 +401,7 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
         for (int s = 0; s < n_sections; s++) {
             const int place = op->coordinates ? op->coordinates[i * op->n_axes + s] : position;
             const size_t first = op->coordinates ? rope->sections[s] : 0;
-            const size_t end = op->coordinates ? rope->sections[s + 1] : half_of(rope);
+            const size_t end = op->coordinates ? rope->sections[s + 1] : rope->n_pairs;
             if (past && rope->dynamic)
                 rotate_past(rope, rows, op->n_heads, place, length, first, end);
             else
@@ -407,6 +423,8 @@ static const struct locus_param params[] = {
      "dimensions of a head that are rotated, the first ones"},
     {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, true,
      "pair k is rotated by base^(-2k/dim) a position"},
+    {"p", LOCUS_PARAM_FLOAT, "1", 0, 1, NULL, false,
+     "the share of pairs that are rotated, those of the highest frequencies (p-RoPE)"},
     {"scaling", LOCUS_PARAM_CHOICE, "none", 0, 0, "none|linear|ntk|dynamic|yarn|llama3|longrope",
      false, "how angles are changed for texts longer than `trained`"},
     {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
