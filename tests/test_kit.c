@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/kit/json.h"
 #include "cli/kit/table.h"
-#include "sample/rng.h"
+#include "base/rng.h"
 #include "testing.h"
 
 static void check_text(struct locus_buffer *found, const char *wanted)

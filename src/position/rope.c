@@ -22,7 +22,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "position/registry.h"
-#include "position/rope_scaling.h"
+#include "position/rope_params.h"
 #include "position/tables.h"
 #include "position/tensors.h"
 
@@ -91,73 +91,6 @@ static enum locus_status find_tensors(struct locus_rope_scaling *scaling,
         status =
             find_divisors(env, "rope_factors_long.weight", half, &scaling->long_factors, error);
     return status;
-}
-
-static enum locus_status check_scaling(const struct locus_rope_scaling *scaling, int head_dim,
-                                       locus_error *error)
-{
-    enum locus_rope_scaling_kind kind = scaling->kind;
-    if (scaling->dim < 2 || scaling->dim > head_dim || scaling->dim % 2 != 0)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: dim is %d; expected an even number from 2 to the head's "
-                          "width %d",
-                          scaling->dim, head_dim);
-    if ((kind == LOCUS_ROPE_NTK || kind == LOCUS_ROPE_DYNAMIC) && scaling->dim < 4)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: dim is %d; expected 4 or more for scaling=%s",
-                          scaling->dim, kind == LOCUS_ROPE_NTK ? "ntk" : "dynamic");
-    if (kind == LOCUS_ROPE_YARN && scaling->base <= 1)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: base is 1; expected more for scaling=yarn");
-    if (kind == LOCUS_ROPE_YARN && scaling->beta_fast <= scaling->beta_slow)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: beta_fast is %g; expected more than beta_slow, %g",
-                          scaling->beta_fast, scaling->beta_slow);
-    if (kind == LOCUS_ROPE_LLAMA3 && scaling->high <= scaling->low)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: high is %g; expected more than low, %g", scaling->high,
-                          scaling->low);
-    if (kind == LOCUS_ROPE_LONGROPE && scaling->trained < 2)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: trained is 1; expected 2 or more for scaling=longrope");
-    return LOCUS_OK;
-}
-
-static struct locus_rope_scaling read_scaling(const struct locus_position_spec *spec)
-{
-    return (struct locus_rope_scaling){
-        .kind = (enum locus_rope_scaling_kind)locus_position_int(spec, "scaling"),
-        .dim = locus_position_int(spec, "dim"),
-        .base = locus_position_number(spec, "base"),
-        .factor = locus_position_number(spec, "factor"),
-        .trained = locus_position_number(spec, "trained"),
-        .beta_fast = locus_position_number(spec, "beta_fast"),
-        .beta_slow = locus_position_number(spec, "beta_slow"),
-        .truncate = locus_position_int(spec, "truncate") == 1,
-        .low = locus_position_number(spec, "low"),
-        .high = locus_position_number(spec, "high"),
-        .attn_factor = locus_position_number(spec, "attn_factor"),
-        .factors = (enum locus_rope_factors)locus_position_int(spec, "factors"),
-    };
-}
-
-/* Where each row is rotated by its own length, and the text's is known, all are rotated by that. */
-static void settle(struct locus_position_spec *spec, const struct locus_position_env *env)
-{
-    const struct locus_rope_scaling scaling = read_scaling(spec);
-    if (env->text_length > 0 && locus_rope_varies(&scaling) &&
-        !locus_position_given(spec, "length"))
-        locus_position_set(spec, "length", env->text_length);
-}
-
-static double reach(const struct locus_position_spec *spec, const char **formula)
-{
-    const struct locus_rope_scaling scaling = read_scaling(spec);
-    *formula =
-        "Under ntk factor is alpha, not a ratio of lengths: it carries a model to about\n"
-        "alpha^(2 k/(dim-2)) times `trained`, where k = dim ln(trained / 2 pi) / (2 ln base)";
-    if (scaling.kind != LOCUS_ROPE_NTK || scaling.dim < 4 || scaling.base <= 1) return 0;
-    return locus_rope_ntk_reach(&scaling) * scaling.trained;
 }
 
 static void free_rope(void *state)
@@ -282,9 +215,9 @@ static enum locus_status find_sections(struct rope *rope, const struct locus_rop
 static enum locus_status init_rope(void **state, const struct locus_position_env *env,
                                    const struct locus_position_spec *spec, locus_error *error)
 {
-    struct locus_rope_scaling scaling = read_scaling(spec);
+    struct locus_rope_scaling scaling = locus_rope_read(spec);
     int length = locus_position_int(spec, "length");
-    enum locus_status status = check_scaling(&scaling, env->head_dim, error);
+    enum locus_status status = locus_rope_check(&scaling, env->head_dim, error);
     if (!status) status = find_tensors(&scaling, env, error);
     if (status) return status;
     struct rope *rope = calloc(1, sizeof *rope);
@@ -416,46 +349,6 @@ static bool takes_axes(const void *state, int n_axes)
     return n_axes == rope->n_axes;
 }
 
-static const struct locus_param params[] = {
-    {"pairs", LOCUS_PARAM_CHOICE, "half", 0, 0, "half|adjacent", true,
-     "which dimensions are rotated together: k and k + dim/2, or 2k and 2k + 1"},
-    {"dim", LOCUS_PARAM_INT, "head_dim", 2, 1 << 20, NULL, true,
-     "dimensions of a head that are rotated, the first ones"},
-    {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, true,
-     "pair k is rotated by base^(-2k/dim) a position"},
-    {"p", LOCUS_PARAM_FLOAT, "1", 0, 1, NULL, false,
-     "the share of pairs that are rotated, those of the highest frequencies (p-RoPE)"},
-    {"scaling", LOCUS_PARAM_CHOICE, "none", 0, 0, "none|linear|ntk|dynamic|yarn|llama3|longrope",
-     false, "how angles are changed for texts longer than `trained`"},
-    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
-     "how many times longer (auto: the session's length over `trained`, at least 1); ntk: alpha"},
-    {"trained", LOCUS_PARAM_INT, "trained_length", 1, 1 << 30, NULL, false,
-     "the length before any scaling"},
-    {"length", LOCUS_PARAM_INT, "row", 1, 1 << 30, "row", false,
-     "dynamic, longrope: the text's length, or each row's own"},
-    {"beta_fast", LOCUS_PARAM_FLOAT, "32", 1e-6, 1e6, NULL, false,
-     "yarn: a pair that turns as often within `trained` is kept"},
-    {"beta_slow", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
-     "yarn: a pair that turns no oftener is divided by factor"},
-    {"truncate", LOCUS_PARAM_INT, "1", 0, 1, NULL, false,
-     "yarn: 1 rounds the range of pairs between to whole ones"},
-    {"attn_factor", LOCUS_PARAM_FLOAT, "auto", 0, 1e6, "auto", false,
-     "yarn, longrope: multiplies cosines and sines (auto: the paper's value)"},
-    {"low", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
-     "llama3: wavelengths above trained/low are multiplied by factor"},
-    {"high", LOCUS_PARAM_FLOAT, "4", 1e-6, 1e6, NULL, false,
-     "llama3: wavelengths below trained/high are kept"},
-    {"factors", LOCUS_PARAM_CHOICE, "auto", 0, 0, "auto|short|long", false,
-     "longrope: which of the checkpoint's factors (auto: long past `trained`)"},
-    {"axis1", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
-     "above 0: pairs from this one on are rotated by the second coordinate a token has (M-RoPE)"},
-    {"axis2", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
-     "above 0: pairs from this one on are rotated by the third"},
-    {"ladder", LOCUS_PARAM_CHOICE, "shared", 0, 0, "shared|own", false,
-     "axes share one row of frequencies (Qwen2-VL), or each begins anew (axial)"},
-    {0},
-};
-
 static const char *const tensors[] = {
     "rope_freqs.weight",
     "rope_factors_short.weight",
@@ -463,74 +356,15 @@ static const char *const tensors[] = {
     NULL,
 };
 
-/* Whether `trained` has an effect. A factor that is a word (auto, negative) is a ratio to it. */
-static bool uses_trained(const struct locus_rope_scaling *scaling)
-{
-    switch (scaling->kind) {
-    case LOCUS_ROPE_UNSCALED:
-        return false;
-    case LOCUS_ROPE_LINEAR:
-        return scaling->factor < 0;
-    case LOCUS_ROPE_NTK: /* its reach */
-    case LOCUS_ROPE_DYNAMIC:
-        return true;
-    case LOCUS_ROPE_YARN:
-    case LOCUS_ROPE_LLAMA3:
-        return scaling->factor != 1;
-    case LOCUS_ROPE_LONGROPE:
-        return scaling->factors == LOCUS_ROPE_BY_LENGTH ||
-               (scaling->attn_factor < 0 && scaling->factor != 1);
-    }
-    return true;
-}
-
-/* Scalings that read a parameter, and whether they do at a factor of 1. */
-static const struct reader {
-    const char *key;
-    int scalings;
-    bool stretched; /* not at 1 */
-    const char *expected;
-} readers[] = {
-    {"factor", ~(1 << LOCUS_ROPE_UNSCALED), false, "a scaling"},
-    {"length", 1 << LOCUS_ROPE_DYNAMIC | 1 << LOCUS_ROPE_LONGROPE, false,
-     "scaling=dynamic or longrope"},
-    {"beta_fast", 1 << LOCUS_ROPE_YARN, true, "scaling=yarn and a factor that isn't 1"},
-    {"beta_slow", 1 << LOCUS_ROPE_YARN, true, "scaling=yarn and a factor that isn't 1"},
-    {"truncate", 1 << LOCUS_ROPE_YARN, true, "scaling=yarn and a factor that isn't 1"},
-    {"attn_factor", 1 << LOCUS_ROPE_YARN | 1 << LOCUS_ROPE_LONGROPE, false,
-     "scaling=yarn or longrope"},
-    {"low", 1 << LOCUS_ROPE_LLAMA3, true, "scaling=llama3 and a factor that isn't 1"},
-    {"high", 1 << LOCUS_ROPE_LLAMA3, true, "scaling=llama3 and a factor that isn't 1"},
-    {"factors", 1 << LOCUS_ROPE_LONGROPE, false, "scaling=longrope"},
-};
-
-static const char *lacks(const struct locus_position_spec *spec, const char *key)
-{
-    const struct locus_rope_scaling scaling = read_scaling(spec);
-    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
-        const struct reader *reader = &readers[i];
-        if (strcmp(reader->key, key) != 0) continue;
-        if (!(reader->scalings >> scaling.kind & 1) || (reader->stretched && scaling.factor == 1))
-            return reader->expected;
-    }
-    if (scaling.kind == LOCUS_ROPE_LONGROPE && scaling.factors != LOCUS_ROPE_BY_LENGTH &&
-        !strcmp(key, "length"))
-        return "factors=auto";
-    if (!strcmp(key, "trained") && !uses_trained(&scaling))
-        return scaling.kind == LOCUS_ROPE_LINEAR ? "factor=auto" : "a scaling that stretches";
-    if (!strcmp(key, "ladder") && locus_position_int(spec, "axis1") == 0) return "axis1";
-    return NULL;
-}
-
 const struct locus_position_scheme locus_scheme_rope = {
     .abi = LOCUS_POSITION_ABI,
     .name = "rope",
     .summary = "queries and keys rotated by an angle that grows with the position (RoFormer)",
-    .params = params,
+    .params = locus_rope_params,
     .tensors = tensors,
-    .settle = settle,
-    .lacks = lacks,
-    .reach = reach,
+    .settle = locus_rope_settle,
+    .lacks = locus_rope_lacks,
+    .reach = locus_rope_reach,
     .init = init_rope,
     .free = free_rope,
     .fill = fill,
