@@ -179,7 +179,7 @@ class Attention(nn.Module):
         q = self.q(x).view(batch, n, c.n_head, c.head_dim).transpose(1, 2)
         k = self.k(x).view(batch, n, c.n_head_kv, c.head_dim).transpose(1, 2)
         v = self.v(x).view(batch, n, c.n_head_kv, c.head_dim).transpose(1, 2)
-        q = position.scale_queries(q, positions)
+        q = position.scale_queries(q)
         shared = c.n_head // c.n_head_kv
         groups = position.groups(n)
         if groups is None:
@@ -273,9 +273,7 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens int64 [batch, n] to logits [batch, n, n_vocab]."""
-        n = tokens.shape[1]
-        self.position.reserve(n)
-        positions = torch.arange(n, device=tokens.device)
+        positions = self.position.places(tokens.shape[1], tokens.device)
         x = self.token_embd(tokens)
         if self.config.embedding_scale != 1.0:
             x = x * self.config.embedding_scale

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from positions import Parameter, Position, Shape, SpecError, flag, frequencies
+from positions import PLACES, Parameter, Position, Shape, SpecError, flag, frequencies
 
 SCALINGS = ("none", "linear", "ntk", "dynamic", "yarn", "llama3", "longrope")
 PAIRS = ("half", "adjacent")
@@ -60,6 +60,8 @@ class RopePosition(Position):
         Parameter("low", 1.0, low=1e-6, high=1e6),
         Parameter("high", 4.0, low=1e-6, high=1e6),
         Parameter("factors", "auto", choices=("auto", "short", "long")),
+        Parameter("offset", 0, low=0, high=1 << 30, kind=int),
+        *PLACES,
         Parameter("nope_every", 0, low=0, kind=int),
     )
 
@@ -187,7 +189,8 @@ class RopePosition(Position):
     def build(self, rows: int) -> None:
         length = self.values["length"]
         n = self.trained if length == "row" else length
-        angle = torch.arange(rows, dtype=torch.float64)[:, None] * self.theta(n)
+        places = torch.arange(rows, dtype=torch.float64) + self.values["offset"]
+        angle = places[:, None] * self.theta(n)
         self.table("cos", angle.cos() * self.magnitudes())  # [rows, dim/2]
         self.table("sin", angle.sin() * self.magnitudes())
 
@@ -207,7 +210,8 @@ class RopePosition(Position):
         if reader < self.trained:
             cos, sin = self.cos[positions], self.sin[positions]
         else:
-            angle = positions.cpu().double()[:, None] * self.theta(reader + 1)
+            places = positions.cpu().double() + self.values["offset"]
+            angle = places[:, None] * self.theta(reader + 1)
             cos = (angle.cos() * self.magnitudes()).to(rows)
             sin = (angle.sin() * self.magnitudes()).to(rows)
         return turn(rows, cos, sin, self.values["pairs"])
@@ -224,6 +228,8 @@ class XposPosition(Position):
         Parameter("base", 10000.0, low=1.0, high=1e15, shown=True),
         Parameter("scale_base", 512.0, low=1e-6, high=1e15),
         Parameter("gamma", 0.4, low=1e-6, high=1e6),
+        Parameter("offset", 0, low=0, high=1 << 30, kind=int),
+        *PLACES,
     )
 
     def __init__(
@@ -233,7 +239,7 @@ class XposPosition(Position):
 
     def build(self, rows: int) -> None:
         v, r = self.values, self.values["dim"]
-        p = torch.arange(rows, dtype=torch.float64)[:, None]
+        p = torch.arange(rows, dtype=torch.float64)[:, None] + v["offset"]
         angle = p * frequencies(r, v["base"])
         zeta = (torch.arange(0, r, 2, dtype=torch.float64) / r + v["gamma"]) / (1 + v["gamma"])
         scale = zeta ** (p / v["scale_base"])

@@ -164,10 +164,11 @@ static const char *check_shift(const locus_model *model, const struct setting *s
     locus_session *session = open_session(model, setting);
     const struct locus_position_scheme *first = session->positions.schemes[0].spec.scheme;
     const bool adds = first->embed && !first->embed_floats;
-    bool by_length = false, rotates = false;
+    bool by_length = false, rotates = false; /* or the draw is another, of more positions */
     for (int i = 0; i < session->positions.n; i++) {
         by_length |= session->positions.schemes[i].frame == LOCUS_FRAME_QUERY ||
-                     session->positions.schemes[i].log_trained > 0;
+                     session->positions.schemes[i].log_trained > 0 ||
+                     locus_position_number(&session->positions.schemes[i].spec, "random") > 0;
         rotates |= session->positions.schemes[i].spec.scheme->rotate != NULL;
     }
     struct setting shifted = *setting;

@@ -21,6 +21,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "position/places.h"
 #include "position/registry.h"
 #include "position/rope_params.h"
 #include "position/tables.h"
@@ -30,6 +31,7 @@ enum { MAX_AXES = 3 };
 
 struct rope {
     struct locus_rope_scaling scaling;
+    struct locus_places places;
     /* [n_tables, n_rows, dim/2] each, times m, of positions from `first` on, n_filled of them so
      * far. The first table is for texts up to the trained length, where that matters. */
     float *cosines, *sines;
@@ -97,6 +99,7 @@ static void free_rope(void *state)
 {
     struct rope *rope = state;
     if (!rope) return;
+    locus_places_free(&rope->places);
     locus_aligned_free(rope->cosines);
     locus_aligned_free(rope->sines);
     free(rope->frequencies);
@@ -116,10 +119,11 @@ static void fill_frequencies(const struct rope *rope, double n, double *theta)
     if (!rope->own_ladders) locus_rope_frequencies(&rope->scaling, n, theta);
 }
 
-/* n pairs at a place. The angle is one product in double, whatever the session's length. */
-static void fill_row(const struct rope *rope, int place, const double *theta, size_t n,
+/* n pairs at a position. The angle is one product in double, whatever the session's length. */
+static void fill_row(const struct rope *rope, int position, const double *theta, size_t n,
                      float *cosines, float *sines)
 {
+    const int place = locus_place(&rope->places, position);
     for (size_t k = 0; k < n; k++) {
         double sine, cosine;
         locus_sine_cosine(place * theta[k], &sine, &cosine);
@@ -239,7 +243,11 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
                           "position rope: p is %g, which rotates none of %d pairs; expected %g or "
                           "more, or position none",
                           locus_position_number(spec, "p"), scaling.dim / 2, 2.0 / scaling.dim);
-    if ((status = find_sections(rope, &scaling, spec, error))) return status;
+    const struct locus_places_query places = {"rope", env, spec, locus_position_int(spec, "offset"),
+                                              0};
+    if ((status = find_sections(rope, &scaling, spec, error)) ||
+        (status = locus_places_init(&rope->places, &places, error)))
+        return status;
     return make_tables(rope, env, length, error);
 }
 
@@ -282,38 +290,39 @@ static void rotate_heads(const struct rope *rope, float *rows, int n_heads, cons
     }
 }
 
-/* Pairs [first, end) to a place in a text longer, n, than the tables are for. */
+/* Pairs [first, end) to a position in a text longer, n, than the tables are for. */
 static void rotate_past(const struct rope *rope, float *rows, int n_heads, int position, int n,
                         size_t first, size_t end)
 {
     const double *theta = rope->thetas + (size_t)(n - rope->past - 1) * half_of(rope);
+    const int place = locus_place(&rope->places, position);
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
     for (; first < end; first += LOCUS_ANGLES) {
         size_t left = end - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
-        locus_sine_cosine_row(position, theta + first, (int)count, sines, cosines);
+        locus_sine_cosine_row(place, theta + first, (int)count, sines, cosines);
         rotate_heads(rope, rows, n_heads, cosines, sines, first, count);
     }
 }
 
-/* Pairs [first, end) to a place that the tables have no row for. */
-static void rotate_beyond(const struct rope *rope, float *rows, int n_heads, int place,
+/* Pairs [first, end) to a position that the tables have no row for. */
+static void rotate_beyond(const struct rope *rope, float *rows, int n_heads, int position,
                           const double *theta, size_t first, size_t end)
 {
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
     for (; first < end; first += LOCUS_ANGLES) {
         size_t left = end - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
-        fill_row(rope, place, theta + first, count, cosines, sines);
+        fill_row(rope, position, theta + first, count, cosines, sines);
         rotate_heads(rope, rows, n_heads, cosines, sines, first, count);
     }
 }
 
-/* Pairs [first, end) to a place, by one of the tables. */
-static void rotate_by_table(const struct rope *rope, float *rows, int n_heads, int place,
+/* Pairs [first, end) to a position, by one of the tables. */
+static void rotate_by_table(const struct rope *rope, float *rows, int n_heads, int position,
                             size_t table, size_t first, size_t end)
 {
-    const int row = place - rope->first;
+    const int row = position - rope->first;
     if (row < 0 || row >= rope->n_filled) {
-        rotate_beyond(rope, rows, n_heads, place, rope->frequencies + table * half_of(rope), first,
+        rotate_beyond(rope, rows, n_heads, position, rope->frequencies + table * half_of(rope), first,
                       end);
         return;
     }
@@ -332,15 +341,21 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
         const int length = (op->which == LOCUS_KEY ? op->origin : position) + 1; /* by row */
         const bool past = rope->by_row && length > rope->trained;
         for (int s = 0; s < n_sections; s++) {
-            const int place = op->coordinates ? op->coordinates[i * op->n_axes + s] : position;
+            const int along = op->coordinates ? op->coordinates[i * op->n_axes + s] : position;
             const size_t first = op->coordinates ? rope->sections[s] : 0;
             const size_t end = op->coordinates ? rope->sections[s + 1] : rope->n_pairs;
             if (past && rope->dynamic)
-                rotate_past(rope, rows, op->n_heads, place, length, first, end);
+                rotate_past(rope, rows, op->n_heads, along, length, first, end);
             else
-                rotate_by_table(rope, rows, op->n_heads, place, past, first, end);
+                rotate_by_table(rope, rows, op->n_heads, along, past, first, end);
         }
     }
+}
+
+static int max_positions(const void *state)
+{
+    const struct rope *rope = state;
+    return rope->places.random;
 }
 
 static bool takes_axes(const void *state, int n_axes)
@@ -369,6 +384,7 @@ const struct locus_position_scheme locus_scheme_rope = {
     .free = free_rope,
     .fill = fill,
     .rotate = rotate,
+    .max_positions = max_positions,
     .takes_axes = takes_axes,
     .frame = frame,
 };

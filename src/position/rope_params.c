@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "position/places.h"
 
 const struct locus_param locus_rope_params[] = {
     {"pairs", LOCUS_PARAM_CHOICE, "half", 0, 0, "half|adjacent", true,
@@ -42,6 +43,8 @@ const struct locus_param locus_rope_params[] = {
      "above 0: pairs from this one on are rotated by the third"},
     {"ladder", LOCUS_PARAM_CHOICE, "shared", 0, 0, "shared|own", false,
      "axes share one row of frequencies (Qwen2-VL), or each begins anew (axial)"},
+    {"offset", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false, "added to the position"},
+    LOCUS_PLACE_PARAMS,
     {0},
 };
 
@@ -167,6 +170,7 @@ const char *locus_rope_lacks(const struct locus_position_spec *spec, const char 
         return "factors=auto";
     if (!strcmp(key, "trained") && !uses_trained(&scaling))
         return scaling.kind == LOCUS_ROPE_LINEAR ? "factor=auto" : "a scaling that stretches";
+    if (locus_places_lacks(spec, key)) return locus_places_lacks(spec, key);
     if (!strcmp(key, "ladder") && locus_position_int(spec, "axis1") == 0) return "axis1";
     return NULL;
 }
