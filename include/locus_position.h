@@ -129,6 +129,8 @@ struct locus_rotate_op {
     int n;                   /* tokens */
     int n_heads, first_head; /* first_head > 0: queries in LOCUS_FRAME_BLOCK alone */
     const int *positions;    /* [n] */
+    int divisor;             /* above 1: the positions are as many times their value, see the hook
+                              * takes_fractions */
     int origin;              /* see enum locus_frame */
     /* [n, layer_floats(state)]: what `observe` kept of these tokens. Keys in LOCUS_FRAME_QUERY: the
      * rows after them go on to the query's. NULL without that hook. */
@@ -236,6 +238,9 @@ struct locus_position_scheme {
      * locus_session_eval_at gives (rows and columns of a picture), each 0 to session_length - 1.
      * Positions still say the order. No hook: such a session is refused. */
     bool (*takes_axes)(const void *state, int n_axes);
+    /* Whether rotate heeds op->divisor, and there is no bias: positions between two, that a cache
+     * policy makes of whole ones. No hook: such a policy is refused. */
+    bool (*takes_fractions)(const void *state);
     /* What rotated keys are relative to; no hook: LOCUS_FRAME_ABSOLUTE. */
     enum locus_frame (*frame)(const void *state);
     /* True: bias needs all scores of a row at once. n_k is then every key that the query sees. */

@@ -26,6 +26,7 @@ struct heads {
 /* A token, a key that it sees, and where the two stand. */
 struct pair {
     int query, key, q_position, k_position;
+    int divisor; /* of both positions */
 };
 
 /* ---- the scheme's hooks ------------------------------------------------------------------- */
@@ -113,6 +114,7 @@ static void rotate(const struct heads *heads, enum locus_position_rows which, co
                                        .n_heads = width / heads->config->head_dim,
                                        .positions = which == LOCUS_KEY ? &pair->k_position
                                                                        : &pair->q_position,
+                                       .divisor = pair->divisor,
                                        .origin = origin(heads->position->frame, which, pair),
                                        .token_states = states_of(heads, token),
                                        .n_axes = heads->reference->n_axes,
@@ -164,9 +166,10 @@ static int pairs_of(const struct heads *heads, int i, struct pair *pairs)
     int n = 0;
     for (int j = window && i >= window ? i - window + 1 : 0; j <= i; j++) {
         struct pair *pair = &pairs[n];
-        *pair = (struct pair){i, j, i, j};
+        *pair = (struct pair){i, j, i, j, 1};
         n += !reference->sees ||
              reference->sees(reference->policy, i, j, &pair->q_position, &pair->k_position);
+        if (pair->q_position != i || pair->k_position != j) pair->divisor = reference->divisor;
     }
     return n;
 }

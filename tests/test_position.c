@@ -18,8 +18,12 @@
 enum { N = 90, SHIFT = 12, ROW_BYTES = TINY_VOCAB * sizeof(float) };
 
 /* SHIFT is a multiple of the group: only then may self-extend not notice it. */
-static const char *const policies[] = {"full", "window:size=20", "sinks:keep=3,size=20",
-                                       "self-extend:group=3,window=10"};
+static const char *const policies[] = {"full",
+                                       "window:size=20",
+                                       "sinks:keep=3,size=20",
+                                       "self-extend:group=3,window=10",
+                                       "rerope:window=10",
+                                       "leaky-rerope:window=10,k=3"};
 
 enum { N_POLICIES = sizeof policies / sizeof *policies };
 
@@ -224,11 +228,13 @@ static bool check_admission(const locus_model *model, const struct setting *sett
     locus_session *session = open_session(model, &in_full);
     bool hides = strncmp(setting->attention, "full", 4) != 0;
     bool moves = hides && strncmp(setting->attention, "window", 6) != 0;
+    const bool fractions = strncmp(setting->attention, "leaky", 5) == 0;
     const struct locus_position_scheme *refused = NULL; /* the first that can't be served */
     for (int i = 0; i < session->positions.n && !refused; i++) {
         const struct locus_position *position = &session->positions.schemes[i];
         const struct locus_position_scheme *scheme = position->spec.scheme;
         if ((moves && (scheme->embed || position->frame == LOCUS_FRAME_QUERY)) ||
+            (fractions && !locus_position_takes_fractions(position)) ||
             (hides && scheme->whole_row))
             refused = scheme;
     }

@@ -95,6 +95,34 @@ START_TEST(yarn_range_of_one_pair_divides_by_no_zero)
 }
 END_TEST
 
+/* Positions counted in thirds: 100 of them are at 33 1/3. */
+START_TEST(positions_between_two_turn_by_their_part)
+{
+    struct locus_position_env env = position_env(NULL);
+    struct locus_position position = position_open(&env, "rope:offset=2");
+    for (int at = 0; at < 200; at += 7) {
+        float raw[HEAD_DIM], row[HEAD_DIM];
+        position_random(raw, HEAD_DIM, 1, (unsigned)at);
+        memcpy(row, raw, sizeof row);
+        const struct locus_rotate_op op = {.which = LOCUS_QUERY,
+                                           .rows = row,
+                                           .n = 1,
+                                           .n_heads = 1,
+                                           .positions = &at,
+                                           .divisor = 3};
+        locus_position_rotate(&position, &op);
+        for (int k = 0; k < HEAD_DIM / 2; k++) {
+            const double angle = (at / 3.0 + 2) * pow(10000, -2.0 * k / HEAD_DIM);
+            const double x0 = (double)raw[k], x1 = (double)raw[k + HEAD_DIM / 2];
+            position_near((double)row[k], x0 * cos(angle) - x1 * sin(angle), 1e-6, "x0", at);
+            position_near((double)row[k + HEAD_DIM / 2], x0 * sin(angle) + x1 * cos(angle), 1e-6,
+                          "x1", at);
+        }
+    }
+    locus_position_free(&position);
+}
+END_TEST
+
 /* p-RoPE: the pairs of the highest frequencies as with p=1, the others untouched by m, too. */
 START_TEST(share_of_pairs_that_rotate_is_the_fastest)
 {
@@ -515,6 +543,7 @@ int main(void)
     tcase_add_test(tests, logarithms_and_powers_are_those_of_libm);
     tcase_add_loop_test(tests, yarn_ranges_are_the_known_ones, 0, sizeof ranges / sizeof *ranges);
     tcase_add_test(tests, yarn_range_of_one_pair_divides_by_no_zero);
+    tcase_add_test(tests, positions_between_two_turn_by_their_part);
     tcase_add_test(tests, share_of_pairs_that_rotate_is_the_fastest);
     tcase_add_test(tests, magnitudes_are_the_papers);
     tcase_add_test(tests, ntk_reach_is_estimated);

@@ -157,6 +157,14 @@ static inline bool locus_position_takes_axes(const struct locus_position *positi
     return !scheme->embed && !scheme->rotate && !scheme->bias;
 }
 
+/* The same of positions between two. */
+static inline bool locus_position_takes_fractions(const struct locus_position *position)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme->takes_fractions) return scheme->takes_fractions(position->state);
+    return !scheme->embed && !scheme->rotate && !scheme->bias;
+}
+
 static inline size_t locus_position_scratch_floats(const struct locus_position *position, int n_k)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;

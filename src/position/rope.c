@@ -119,11 +119,10 @@ static void fill_frequencies(const struct rope *rope, double n, double *theta)
     if (!rope->own_ladders) locus_rope_frequencies(&rope->scaling, n, theta);
 }
 
-/* n pairs at a position. The angle is one product in double, whatever the session's length. */
-static void fill_row(const struct rope *rope, int position, const double *theta, size_t n,
+/* n pairs at a place. The angle is one product in double, whatever the session's length. */
+static void fill_row(const struct rope *rope, double place, const double *theta, size_t n,
                      float *cosines, float *sines)
 {
-    const int place = locus_place(&rope->places, position);
     for (size_t k = 0; k < n; k++) {
         double sine, cosine;
         locus_sine_cosine(place * theta[k], &sine, &cosine);
@@ -141,8 +140,9 @@ static void fill(void *state, int n_positions)
     for (size_t table = 0; table < rope->n_tables; table++)
         for (int row = rope->n_filled; row < n; row++) {
             const size_t at = (table * (size_t)rope->n_rows + (size_t)row) * half;
-            fill_row(rope, rope->first + row, rope->frequencies + table * half, rope->n_pairs,
-                     rope->cosines + at, rope->sines + at);
+            fill_row(rope, locus_place(&rope->places, rope->first + row),
+                     rope->frequencies + table * half, rope->n_pairs, rope->cosines + at,
+                     rope->sines + at);
         }
     if (n > rope->n_filled) rope->n_filled = n;
     if (!rope->by_row || !rope->dynamic) return;
@@ -304,14 +304,14 @@ static void rotate_past(const struct rope *rope, float *rows, int n_heads, int p
     }
 }
 
-/* Pairs [first, end) to a position that the tables have no row for. */
-static void rotate_beyond(const struct rope *rope, float *rows, int n_heads, int position,
+/* Pairs [first, end) to a place that the tables have no row for. */
+static void rotate_beyond(const struct rope *rope, float *rows, int n_heads, double place,
                           const double *theta, size_t first, size_t end)
 {
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
     for (; first < end; first += LOCUS_ANGLES) {
         size_t left = end - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
-        fill_row(rope, position, theta + first, count, cosines, sines);
+        fill_row(rope, place, theta + first, count, cosines, sines);
         rotate_heads(rope, rows, n_heads, cosines, sines, first, count);
     }
 }
@@ -322,12 +322,22 @@ static void rotate_by_table(const struct rope *rope, float *rows, int n_heads, i
 {
     const int row = position - rope->first;
     if (row < 0 || row >= rope->n_filled) {
-        rotate_beyond(rope, rows, n_heads, position, rope->frequencies + table * half_of(rope), first,
-                      end);
+        rotate_beyond(rope, rows, n_heads, locus_place(&rope->places, position),
+                      rope->frequencies + table * half_of(rope), first, end);
         return;
     }
     const size_t at = (table * (size_t)rope->n_rows + (size_t)row) * half_of(rope) + first;
     rotate_heads(rope, rows, n_heads, rope->cosines + at, rope->sines + at, first, end - first);
+}
+
+/* Rows to positions between two. */
+static void rotate_fractions(const struct rope *rope, const struct locus_rotate_op *op)
+{
+    float *rows = op->rows;
+    for (int i = 0; i < op->n; i++, rows += (size_t)op->n_heads * (size_t)rope->head_dim)
+        rotate_beyond(rope, rows, op->n_heads,
+                      rope->places.offset + (double)op->positions[i] / op->divisor,
+                      rope->frequencies, 0, rope->n_pairs);
 }
 
 static void rotate(const void *state, const struct locus_rotate_op *op)
@@ -336,6 +346,10 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
     const size_t row_floats = (size_t)op->n_heads * (size_t)rope->head_dim;
     const int n_sections = op->coordinates ? rope->n_axes : 1;
     float *rows = op->rows;
+    if (op->divisor > 1) {
+        rotate_fractions(rope, op);
+        return;
+    }
     for (int i = 0; i < op->n; i++, rows += row_floats) {
         const int position = op->positions[i];
         const int length = (op->which == LOCUS_KEY ? op->origin : position) + 1; /* by row */
@@ -356,6 +370,14 @@ static int max_positions(const void *state)
 {
     const struct rope *rope = state;
     return rope->places.random;
+}
+
+/* Places are drawn for whole positions alone, and each row's own frequencies are for its own place.
+ */
+static bool takes_fractions(const void *state)
+{
+    const struct rope *rope = state;
+    return !rope->places.drawn && !rope->by_row;
 }
 
 static bool takes_axes(const void *state, int n_axes)
@@ -386,5 +408,6 @@ const struct locus_position_scheme locus_scheme_rope = {
     .rotate = rotate,
     .max_positions = max_positions,
     .takes_axes = takes_axes,
+    .takes_fractions = takes_fractions,
     .frame = frame,
 };
