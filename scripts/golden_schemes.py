@@ -58,6 +58,7 @@ def shared_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
         "position_gru.weight_hh": normal((3 * d, d)) * 0.2,
         "position_gru.bias_ih": normal(3 * d) * 0.2,
         "position_gru.bias_hh": normal(3 * d) * 0.2,
+        "position_alibi.slopes": np.array([0.7, 0, 0.03, -0.05]),
         "rope_factors_short.weight": rng.uniform(1, 1.5, c.head_dim // 2),
         "rope_factors_long.weight": rng.uniform(1, 6, c.head_dim // 2),
     }
@@ -88,6 +89,7 @@ def layered_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
             "position_fire.fc1.bias": normal(w) * 0.3,
             "position_fire.fc2.weight": normal((h, w)),
             "position_fire.fc2.bias": normal(h) * 0.3,
+            "position_alibi.slopes": np.array([0.5, 0.1, 0.02]) * (i + 1),
             "position_cope.weight": normal((40, c.head_dim)) * 0.5,
         }
         weights |= {f"blk.{i}.{name}": values for name, values in own.items()}
@@ -225,6 +227,9 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "alibi-scaled": plain("alibi:scaled=1"),
     "alibi-factor": plain("alibi:max_bias=4,factor=2.5"),
     "alibi-three-heads": layered("alibi"),
+    "alibi-some-heads": plain("alibi:heads=3"),
+    "alibi-slopes": plain("alibi:slopes=tensor,factor=1.5"),
+    "alibi-slopes-layers": layered("alibi:slopes=tensor,scaled=1"),
     "relative": plain("relative:max_distance=31"),
     "t5": plain("t5:buckets=32,max_distance=40"),
     "t5-own": layered(None),

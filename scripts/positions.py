@@ -144,7 +144,7 @@ class Position(nn.Module):
     params: ClassVar[tuple[Parameter, ...]] = ()
     has_bias: ClassVar[bool] = False
     # Whether the bias follows from positions and weights that all layers share.
-    one_bias: ClassVar[bool] = False
+    one_bias: bool = False
 
     def __init__(
         self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None

@@ -34,6 +34,8 @@ static const char *const variants[] = {
     "rope:scaling=longrope,factor=4",
     "rope:scaling=longrope,factor=4,length=90",
     "alibi:max_bias=4,scaled=1,factor=2",
+    "alibi:heads=1",
+    "alibi:slopes=tensor",
     "kerple:kind=power",
     "sandwich:first=1",
     "transformer-xl:clamp=9",
