@@ -83,14 +83,18 @@ enum locus_status locus_spec_refuse_name(const struct locus_spec_source *source,
                              suggestion->nearest, suggestion->list);
 }
 
+static void list_keys(struct locus_suggestion *suggestion, const struct locus_param *params)
+{
+    for (; params && params->key; params++)
+        locus_suggestion_list(suggestion, params->key);
+}
+
 static enum locus_status refuse_key(const struct locus_spec_source *source,
                                     const struct locus_spec_table *table, struct locus_word key)
 {
     struct locus_suggestion suggestion = locus_suggestion_any(key);
-    const struct locus_param *const tables[] = {table->params, table->common};
-    for (int t = 0; t < 2; t++)
-        for (int i = 0; i < locus_params_count(tables[t]); i++)
-            locus_suggestion_list(&suggestion, tables[t][i].key);
+    list_keys(&suggestion, table->params);
+    list_keys(&suggestion, table->common);
     for (const char *const *more = table->more; more && *more; more++)
         locus_suggestion_list(&suggestion, *more);
     if (!suggestion.nearest)
