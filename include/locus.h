@@ -172,8 +172,9 @@ typedef struct locus_session_params {
 
     /* Advanced. */
 
-    /* Cache policy, which keys a token sees: "full", "window:size=W", "sinks:keep=K,size=W" or
-     * "self-extend:group=G,window=W"; NULL: full. */
+    /* Cache policy, which keys a token sees: "full", "window:size=W", "sinks:keep=K,size=W",
+     * "self-extend:group=G,window=W", "rerope:window=W" or "leaky-rerope:window=W,k=K"; NULL: full.
+     */
     const char *attention;
     enum locus_cache_type cache_type; /* of keys and values; AUTO: F32 for an F32 model, else F16 */
     int n_batch; /* tokens a forward pass, for speed and memory alone; 0: 512 */
@@ -236,8 +237,8 @@ LOCUS_API enum locus_status locus_session_eval_at(locus_session *session, const 
                                                   int n, const int *coordinates, float *logits,
                                                   int n_rows, locus_error *error);
 
-/* Advanced: under self-extend, the length up to which no token sees another at a distance above
- * the trained length; 0: another policy. */
+/* Advanced: under self-extend and ReRoPE, the length up to which no token sees another at a
+ * distance above the trained length (INT_MAX: any); 0: another policy. */
 LOCUS_API int locus_session_reach(const locus_session *session);
 
 /* ---- sampler ------------------------------------------------------------------------------ */

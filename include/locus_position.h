@@ -33,7 +33,7 @@ enum locus_param_type { LOCUS_PARAM_INT, LOCUS_PARAM_FLOAT, LOCUS_PARAM_CHOICE }
 
 /* One parameter of a scheme. SPECs are read, checked, explained and printed by it. */
 struct locus_param {
-    const char *key; /* not "inherit" or "nope_every": any SPEC may have these */
+    const char *key; /* not one that any SPEC may have: see locus_position_spec */
     enum locus_param_type type;
     /* The default: a number, or one of `choices`. An INT or FLOAT may have "head_dim" or
      * "trained_length": the model's own value. */
@@ -47,17 +47,26 @@ struct locus_param {
     const char *help; /* one line */
 };
 
-enum { LOCUS_MAX_PARAMS = 24 };
+/* Those of a scheme; those of a SPEC, the keys that any SPEC may have among them. */
+enum { LOCUS_MAX_PARAMS = 24, LOCUS_MAX_VALUES = 32 };
 
 /* A SPEC, resolved: every parameter has a value.
+ *
+ * Any SPEC may have these keys, too, which act outside the scheme ("inherit" and "nope_every",
+ * which say how the text is read, aren't values):
+ *
+ *     logn         position: the projected query at position p is multiplied by
+ *                  max(1, ln(p + 1) / ln(trained length))
+ *     temperature  divides scores, after the bias
  *
  * A parameter `factor` whose value is still a word after the hook `settle` becomes
  * session_length / trained length, at least 1. The trained length is the parameter `trained`, where
  * there is one, else the model's. */
 struct locus_position_spec {
     const struct locus_position_scheme *scheme;
-    double values[LOCUS_MAX_PARAMS]; /* in the order of scheme->params; a CHOICE's is its index */
-    uint32_t given;                  /* bit i: the SPEC, or the checkpoint's, names parameter i */
+    /* In the order of scheme->params, then those of any SPEC; a CHOICE's is its index. */
+    double values[LOCUS_MAX_VALUES];
+    uint32_t given;  /* bit i: the SPEC, or the checkpoint's, names parameter i */
     uint32_t stated; /* bit i: printing must name parameter i, though its value is the default:
                       * the checkpoint's SPEC, or another model, would give it another */
 };
@@ -120,6 +129,8 @@ struct locus_rotate_op {
     int n;                   /* tokens */
     int n_heads, first_head; /* first_head > 0: queries in LOCUS_FRAME_BLOCK alone */
     const int *positions;    /* [n] */
+    int divisor;             /* above 1: the positions are as many times their value, see the hook
+                              * takes_fractions */
     int origin;              /* see enum locus_frame */
     /* [n, layer_floats(state)]: what `observe` kept of these tokens. Keys in LOCUS_FRAME_QUERY: the
      * rows after them go on to the query's. NULL without that hook. */
@@ -227,6 +238,9 @@ struct locus_position_scheme {
      * locus_session_eval_at gives (rows and columns of a picture), each 0 to session_length - 1.
      * Positions still say the order. No hook: such a session is refused. */
     bool (*takes_axes)(const void *state, int n_axes);
+    /* Whether rotate heeds op->divisor, and there is no bias: positions between two, that a cache
+     * policy makes of whole ones. No hook: such a policy is refused. */
+    bool (*takes_fractions)(const void *state);
     /* What rotated keys are relative to; no hook: LOCUS_FRAME_ABSOLUTE. */
     enum locus_frame (*frame)(const void *state);
     /* True: bias needs all scores of a row at once. n_k is then every key that the query sees. */

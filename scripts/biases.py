@@ -60,25 +60,44 @@ def alibi_slopes(n_head: int, max_bias: float) -> list[float]:
 
 
 class AlibiPosition(DistanceBias):
-    """-m_h dist / factor; scaled=1 divides it by sqrt(d) too, as Falcon does."""
+    """-m_h dist / factor; scaled=1 divides it by sqrt(d) too, as Falcon does. heads=N: the first N
+    heads have the slopes of N heads, the others none. slopes=tensor: m_h are weights."""
 
     name = "alibi"
     params = (
         Parameter("max_bias", 8.0, low=0.0, high=64.0, shown=True),
         flag("scaled", 0),
         Parameter("factor", 1.0, low=1e-6, high=1e6),
+        Parameter("heads", "all", low=1, kind=int, words=("all",)),
+        Parameter("slopes", "formula", choices=("formula", "tensor")),
     )
 
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        super().__init__(config, values, given)
+        self.one_bias = values["slopes"] == "formula"
+        n_head, heads = config.n_head, values["heads"]
+        heads = n_head if heads == "all" else heads
+        if heads > n_head:
+            raise SpecError(f"position alibi: heads={heads}, but the model has {n_head}")
+        slopes = alibi_slopes(heads, values["max_bias"]) + [0.0] * (n_head - heads)
+        self.slopes = torch.tensor(slopes, dtype=torch.float64)
+        self.divisor = values["factor"] * (math.sqrt(config.head_dim) if values["scaled"] else 1.0)
+        if values["slopes"] == "tensor":
+            make = lambda: self.slopes.to(torch.get_default_dtype())  # noqa: E731
+            self.add_weight("position_alibi.slopes", make, layers=True)
+            self.expect("position_alibi.slopes", n_head)
+
     def build(self, rows: int) -> None:
-        slopes = alibi_slopes(self.config.n_head, self.values["max_bias"])
-        by = self.values["factor"] * (
-            math.sqrt(self.config.head_dim) if self.values["scaled"] else 1.0
-        )
-        slope = torch.tensor(slopes, dtype=torch.float64)[:, None] / by
+        slope = self.slopes[:, None] / self.divisor
         self.table("biases", -slope * torch.arange(rows, dtype=torch.float64))
 
     def by_distance(self, layer: int, n: int) -> Tensor:
-        return self.biases[:, :n]
+        if self.values["slopes"] == "formula":
+            return self.biases[:, :n]
+        slope = self.weight("position_alibi.slopes", layer)[:, None] / self.divisor
+        return -slope * torch.arange(n, device=slope.device, dtype=slope.dtype)
 
 
 class TableBias(DistanceBias):

@@ -142,20 +142,23 @@ class Attention(nn.Module):
         self.v = nn.Linear(d, config.n_head_kv * hd, bias=False)
         self.output = nn.Linear(config.n_head * hd, d, bias=False)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, temperature: float
+    ) -> Tensor:
         """Each [batch, n_head, n, head_dim]; bias is -inf for future keys, None: causal alone."""
+        scale = self.config.scale / temperature
+        if bias is not None and temperature != 1:
+            bias = bias / temperature
         if bias is not None and bias.requires_grad:
             # No fused kernel gives a bias its gradient. Rows in blocks, which skip future keys.
             n, mixed = q.shape[2], []
             for start in range(0, n, ROWS):
                 stop = min(start + ROWS, n)
-                scaled = q[:, :, start:stop] * self.config.scale
+                scaled = q[:, :, start:stop] * scale
                 scores = scaled @ k[:, :, :stop].transpose(-1, -2) + bias[..., start:stop, :stop]
                 mixed.append(scores.softmax(-1) @ v[:, :, :stop])
             return torch.cat(mixed, dim=2)
-        return F.scaled_dot_product_attention(
-            q, k, v, bias, is_causal=bias is None, scale=self.config.scale
-        )
+        return F.scaled_dot_product_attention(q, k, v, bias, is_causal=bias is None, scale=scale)
 
     def attend_rows(
         self, q: Tensor, k: Tensor, v: Tensor, position: Position, positions: Tensor,
@@ -166,7 +169,8 @@ class Attention(nn.Module):
         q = position.rotate(self.layer, True, q[:, :, start:stop], positions[start:stop], stop - 1)
         k = position.rotate(self.layer, False, k[:, :, :stop], positions[:stop], stop - 1)
         seen = positions[start:stop, None] >= positions[:stop]
-        return F.scaled_dot_product_attention(q, k, v[:, :, :stop], seen, scale=self.config.scale)
+        scale = self.config.scale / position.temperature
+        return F.scaled_dot_product_attention(q, k, v[:, :, :stop], seen, scale=scale)
 
     def forward(
         self, x: Tensor, position: Position, positions: Tensor, bias: Tensor | None
@@ -175,6 +179,7 @@ class Attention(nn.Module):
         q = self.q(x).view(batch, n, c.n_head, c.head_dim).transpose(1, 2)
         k = self.k(x).view(batch, n, c.n_head_kv, c.head_dim).transpose(1, 2)
         v = self.v(x).view(batch, n, c.n_head_kv, c.head_dim).transpose(1, 2)
+        q = position.scale_queries(q)
         shared = c.n_head // c.n_head_kv
         groups = position.groups(n)
         if groups is None:
@@ -185,7 +190,7 @@ class Attention(nn.Module):
         if groups is None:
             if position.has_bias and bias is None:
                 bias = position.bias(self.layer, q, k, positions)
-            mixed = self.attend(q, k, v.to(q.dtype), bias)
+            mixed = self.attend(q, k, v.to(q.dtype), bias, position.temperature)
         else:
             mixed = torch.cat(
                 [self.attend_rows(q, k, v, position, positions, rows) for rows in groups], dim=2
@@ -268,9 +273,7 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens int64 [batch, n] to logits [batch, n, n_vocab]."""
-        n = tokens.shape[1]
-        self.position.reserve(n)
-        positions = torch.arange(n, device=tokens.device)
+        positions = self.position.places(tokens.shape[1], tokens.device)
         x = self.token_embd(tokens)
         if self.config.embedding_scale != 1.0:
             x = x * self.config.embedding_scale

@@ -58,6 +58,7 @@ def shared_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
         "position_gru.weight_hh": normal((3 * d, d)) * 0.2,
         "position_gru.bias_ih": normal(3 * d) * 0.2,
         "position_gru.bias_hh": normal(3 * d) * 0.2,
+        "position_alibi.slopes": np.array([0.7, 0, 0.03, -0.05]),
         "rope_factors_short.weight": rng.uniform(1, 1.5, c.head_dim // 2),
         "rope_factors_long.weight": rng.uniform(1, 6, c.head_dim // 2),
     }
@@ -88,6 +89,7 @@ def layered_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
             "position_fire.fc1.bias": normal(w) * 0.3,
             "position_fire.fc2.weight": normal((h, w)),
             "position_fire.fc2.bias": normal(h) * 0.3,
+            "position_alibi.slopes": np.array([0.5, 0.1, 0.02]) * (i + 1),
             "position_cope.weight": normal((40, c.head_dim)) * 0.5,
         }
         weights |= {f"blk.{i}.{name}": values for name, values in own.items()}
@@ -177,6 +179,9 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "learned-clamp": plain("learned:beyond=clamp"),
     "learned-wrap": plain("learned:offset=3,beyond=wrap"),
     "learned-interpolate": plain("learned:offset=1,beyond=interpolate,factor=2.5"),
+    "learned-tile": plain("learned:offset=2,beyond=tile"),
+    "learned-random": plain("learned:beyond=wrap,random=90,seed=5"),
+    "sinusoidal-random": plain("sinusoidal:random=500,offset=2"),
     "sinusoidal-interleaved": plain("sinusoidal:base=500,factor=1.5,offset=3"),
     "sinusoidal-concat": plain("sinusoidal:layout=concat,denominator=paper"),
     "sinusoidal-fairseq": plain("sinusoidal:layout=interleaved,denominator=fairseq"),
@@ -185,6 +190,10 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "rope-half": rope_case("", "default"),
     "rope-partial": plain("rope:pairs=adjacent,dim=8,base=500"),
     "rope-nope-every": plain("rope:pairs=half,base=500,nope_every=2"),
+    "rope-share": rope_case(",p=0.4", "proportional", partial_rotary_factor=0.4),
+    "rope-share-yarn": plain("rope:pairs=adjacent,dim=12,base=500,p=0.5" + YARN_SPEC),
+    "rope-random": plain("rope:pairs=half,base=500,random=300,seed=11,offset=7"),
+    "rope-random-row": plain(f"rope:base=500,random=80,scaling=dynamic,factor=2,{LENGTHS}"),
     "rope-linear": rope_case(",scaling=linear,factor=4", "linear", factor=4.0),
     "rope-ntk": plain("rope:pairs=half,base=500,scaling=ntk,factor=4"),
     "rope-dynamic-row": plain(f"rope:pairs=half,base=500,scaling=dynamic,factor=2,{LENGTHS}"),
@@ -214,9 +223,13 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     ),
     "xpos": plain("xpos"),
     "xpos-half": plain("xpos:pairs=half,dim=8,base=500,scale_base=16,gamma=0.6"),
+    "xpos-random": plain("xpos:base=500,random=200,offset=40"),
     "alibi-scaled": plain("alibi:scaled=1"),
     "alibi-factor": plain("alibi:max_bias=4,factor=2.5"),
     "alibi-three-heads": layered("alibi"),
+    "alibi-some-heads": plain("alibi:heads=3"),
+    "alibi-slopes": plain("alibi:slopes=tensor,factor=1.5"),
+    "alibi-slopes-layers": layered("alibi:slopes=tensor,scaled=1"),
     "relative": plain("relative:max_distance=31"),
     "t5": plain("t5:buckets=32,max_distance=40"),
     "t5-own": layered(None),
@@ -236,6 +249,10 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "cope-layers": layered("cope"),
     "recurrent": plain("recurrent"),
     "rope-freqs": layered("rope:pairs=adjacent,base=500"),
+    "rope-logn": plain("rope:pairs=half,base=500,logn=position,temperature=0.7"),
+    "alibi-temperature": plain("alibi:logn=position,temperature=1.6"),
+    "transformer-xl-logn": plain("transformer-xl:logn=position"),
+    "cope-temperature": plain("cope:logn=position,temperature=1.4"),
 }
 
 

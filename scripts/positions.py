@@ -15,8 +15,9 @@ checkpoint; `blk.N.` names are a layer's own.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -80,6 +81,50 @@ def flag(key: str, default: int) -> Parameter:
     return Parameter(key, default, low=0, high=1, kind=int)
 
 
+# Where positions are, of schemes of absolute ones.
+PLACES = (
+    Parameter("random", 0, low=0, high=1 << 24, kind=int),
+    Parameter("seed", 0, low=0, high=2**31 - 1, kind=int),
+)
+
+
+def random_bits(seed: int) -> Iterator[int]:
+    """64 bits at a time: xoshiro256++ (Blackman and Vigna 2018), seeded through SplitMix64."""
+    mask, state = (1 << 64) - 1, []
+    for _ in range(4):
+        seed = (seed + 0x9E3779B97F4A7C15) & mask
+        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+        state.append(z ^ z >> 31)
+
+    def turn(x: int, n: int) -> int:
+        return (x << n | x >> 64 - n) & mask
+
+    a, b, c, d = state
+    while True:
+        yield (turn((a + d) & mask, 23) + a) & mask
+        c, d = c ^ a, d ^ b
+        a, b, c, d = a ^ d, b ^ c, c ^ (b << 17 & mask), turn(d, 45)
+
+
+@functools.lru_cache
+def drawn_places(n: int, length: int, seed: int) -> tuple[int, ...]:
+    """A sorted sample of n of 0 .. length-1, as a session of n positions draws it (Knuth's
+    selection sampling)."""
+    bits, places = random_bits(seed), []
+    for place in range(length):
+        if (next(bits) >> 32) * (length - place) >> 32 < n - len(places):
+            places.append(place)
+    return tuple(places)
+
+
+# Keys of any scheme, which act outside it.
+COMMON = (
+    Parameter("logn", "none", choices=("none", "position")),
+    Parameter("temperature", 1.0, low=1e-6, high=1e6),
+)
+
+
 def format_value(value: Any) -> str:
     """A SPEC value as its shortest text: 10000.0 is `10000`."""
     if isinstance(value, float):
@@ -90,7 +135,7 @@ def format_value(value: Any) -> str:
 class Position(nn.Module):
     """A position scheme. The defaults of the hooks do nothing (`none` is exactly that).
 
-    Positions are absolute integers, int64 [n], one after another. `reserve` makes tables for
+    Positions are absolute integers, int64 [n], rising. `reserve` makes tables for
     positions 0 .. rows-1. `given` holds a checkpoint's tensors; without it weights are made anew.
     """
 
@@ -99,7 +144,7 @@ class Position(nn.Module):
     params: ClassVar[tuple[Parameter, ...]] = ()
     has_bias: ClassVar[bool] = False
     # Whether the bias follows from positions and weights that all layers share.
-    one_bias: ClassVar[bool] = False
+    one_bias: bool = False
 
     def __init__(
         self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
@@ -107,6 +152,8 @@ class Position(nn.Module):
         super().__init__()
         self.config, self.values, self.given = config, values, given
         self.rows = 0
+        self.trained = values.get("trained") or config.n_context
+        self.temperature = values["temperature"]  # divides scores, after the bias
         self.named = nn.ParameterDict()  # by checkpoint name, "/" for "."
 
     # ---- hooks
@@ -132,6 +179,30 @@ class Position(nn.Module):
         future keys. q and k are as rotate left them. Only called when `has_bias`; with `one_bias`
         once a forward pass, its layer, q and k then mean nothing."""
         raise NotImplementedError
+
+    # ---- the keys of any scheme, and of those of absolute positions
+
+    def scale_queries(self, q: Tensor) -> Tensor:
+        """q [batch, n_head, n, head_dim], as projected: logn=position multiplies the query at p by
+        max(1, ln(p + 1) / ln(trained length))."""
+        if self.values["logn"] == "none":
+            return q
+        count = torch.arange(1, q.shape[2] + 1, dtype=torch.float64, device=q.device)
+        scale = count.log() / math.log(self.trained)
+        return q * scale.clamp(min=1)[:, None].to(q.dtype)
+
+    def places(self, n: int, device: torch.device) -> Tensor:
+        """Where n tokens are, int64 [n], and tables for as many: 0 .. n-1, or with random=LENGTH a
+        sorted sample of 0 .. LENGTH-1 (Ruoss et al. 2023), in training a fresh one each time."""
+        length = self.values.get("random", 0)
+        self.reserve(length or n)
+        if length == 0:
+            return torch.arange(n, device=device)
+        if n > length:
+            raise SpecError(f"position {self.name}: random={length}, but {n} positions are needed")
+        if self.training:
+            return torch.randperm(length, device=device)[:n].sort().values
+        return torch.tensor(drawn_places(n, length, self.values["seed"]), device=device)
 
     # ---- tables and weights
 
@@ -200,7 +271,7 @@ class Position(nn.Module):
         """The canonical SPEC, which parses back to the same scheme."""
         pairs = [
             f"{p.key}={format_value(self.values[p.key])}"
-            for p in self.params
+            for p in (*self.params, *COMMON)
             if p.shown or self.values[p.key] != p.default
         ]
         return self.name + (":" + ",".join(pairs) if pairs else "")
@@ -231,8 +302,9 @@ class LearnedPosition(Position):
     name = "learned"
     params = (
         Parameter("offset", 0, low=0, high=1 << 20, kind=int),
-        Parameter("beyond", "error", choices=("error", "clamp", "wrap", "interpolate")),
+        Parameter("beyond", "error", choices=("error", "clamp", "wrap", "interpolate", "tile")),
         Parameter("factor", 1.0, low=1e-6, high=1e6),
+        *PLACES,
     )
 
     def __init__(
@@ -269,6 +341,8 @@ class LearnedPosition(Position):
             positions = positions.clamp(max=self.n_rows - 1)
         elif self.values["beyond"] == "wrap":
             positions = positions % self.n_rows
+        elif self.values["beyond"] == "tile":
+            table = table.repeat(int(positions.max()) // self.n_rows + 1, 1)
         return x + table[positions]
 
 
@@ -284,6 +358,7 @@ class SinusoidalPosition(Position):
         Parameter("offset", 0, low=0, high=1 << 20, kind=int),
         Parameter("factor", 1.0, low=1e-6, high=1e6),
         Parameter("width", 0, low=0, high=1 << 20, kind=int),
+        *PLACES,
     )
 
     def __init__(
@@ -388,11 +463,10 @@ def parse_spec(spec: str, schemes: Mapping[str, type[Position]]) -> tuple[type, 
         names = ", ".join(dict.fromkeys(s.name for s in schemes.values()))
         raise SpecError(f"unknown position scheme '{name}'; known: {names}")
     scheme = schemes[name]
-    by_key = {p.key: p for p in scheme.params}
-    values = {p.key: p.default for p in scheme.params}
+    by_key = {p.key: p for p in (*scheme.params, *COMMON)}
+    values = {p.key: p.default for p in by_key.values()}
     for key, text in pairs.items():
         if key not in by_key:
-            keys = ", ".join(by_key) or "none"
-            raise SpecError(f"position {name}: unknown key '{key}'; its keys: {keys}")
+            raise SpecError(f"position {name}: unknown key '{key}'; its keys: {', '.join(by_key)}")
         values[key] = by_key[key].parse(text, name)
     return scheme, values

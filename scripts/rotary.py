@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from positions import Parameter, Position, Shape, SpecError, flag, frequencies
+from positions import PLACES, Parameter, Position, Shape, SpecError, flag, frequencies
 
 SCALINGS = ("none", "linear", "ntk", "dynamic", "yarn", "llama3", "longrope")
 PAIRS = ("half", "adjacent")
@@ -48,6 +48,7 @@ class RopePosition(Position):
         Parameter("pairs", "half", choices=PAIRS, shown=True),
         Parameter("dim", None, low=2, kind=int, shown=True),
         Parameter("base", 10000.0, low=1.0, high=1e15, shown=True),
+        Parameter("p", 1.0, low=0.0, high=1.0),
         Parameter("scaling", "none", choices=SCALINGS),
         Parameter("factor", 1.0, low=1e-6, high=1e6),
         Parameter("trained", None, low=1, kind=int),
@@ -59,6 +60,8 @@ class RopePosition(Position):
         Parameter("low", 1.0, low=1e-6, high=1e6),
         Parameter("high", 4.0, low=1e-6, high=1e6),
         Parameter("factors", "auto", choices=("auto", "short", "long")),
+        Parameter("offset", 0, low=0, high=1 << 30, kind=int),
+        *PLACES,
         Parameter("nope_every", 0, low=0, kind=int),
     )
 
@@ -68,6 +71,7 @@ class RopePosition(Position):
         values = check_dim(self.name, config, values)
         super().__init__(config, values, given)
         half = values["dim"] // 2
+        self.n_turned = int(values["p"] * values["dim"] // 2)  # p-RoPE (Barbero et al. 2024)
         self.check_scaling(values)
         self.add_weight("rope_freqs.weight", lambda: torch.ones(half), needed=False)
         if values["scaling"] == "longrope":
@@ -76,7 +80,6 @@ class RopePosition(Position):
         for name, parameter in self.tensors().items():
             parameter.requires_grad_(False)
             self.expect(name, half)
-        self.trained = values["trained"] or config.n_context
         by_length = values["scaling"] == "dynamic" or (
             values["scaling"] == "longrope" and values["factors"] == "auto"
         )
@@ -161,10 +164,15 @@ class RopePosition(Position):
             theta = self.llama3(theta)
         elif scaling == "longrope":
             theta = self.longrope(theta, n)
+        theta[self.n_turned :] = 0
         return theta
 
+    def magnitudes(self) -> Tensor:
+        """What each pair's cos and sin are multiplied by, double [dim/2]."""
+        turned = torch.arange(self.values["dim"] // 2) < self.n_turned
+        return torch.where(turned, self.magnitude(), 1.0).double()
+
     def magnitude(self) -> float:
-        """What cos and sin are multiplied by."""
         v = self.values
         if v["scaling"] not in ("yarn", "longrope"):
             return 1.0
@@ -181,9 +189,10 @@ class RopePosition(Position):
     def build(self, rows: int) -> None:
         length = self.values["length"]
         n = self.trained if length == "row" else length
-        angle = torch.arange(rows, dtype=torch.float64)[:, None] * self.theta(n)
-        self.table("cos", angle.cos() * self.magnitude())  # [rows, dim/2]
-        self.table("sin", angle.sin() * self.magnitude())
+        places = torch.arange(rows, dtype=torch.float64) + self.values["offset"]
+        angle = places[:, None] * self.theta(n)
+        self.table("cos", angle.cos() * self.magnitudes())  # [rows, dim/2]
+        self.table("sin", angle.sin() * self.magnitudes())
 
     def groups(self, n: int) -> list[tuple[int, int]] | None:
         if not self.by_row or n <= self.trained:
@@ -201,9 +210,10 @@ class RopePosition(Position):
         if reader < self.trained:
             cos, sin = self.cos[positions], self.sin[positions]
         else:
-            angle = positions.cpu().double()[:, None] * self.theta(reader + 1)
-            cos = (angle.cos() * self.magnitude()).to(rows)
-            sin = (angle.sin() * self.magnitude()).to(rows)
+            places = positions.cpu().double() + self.values["offset"]
+            angle = places[:, None] * self.theta(reader + 1)
+            cos = (angle.cos() * self.magnitudes()).to(rows)
+            sin = (angle.sin() * self.magnitudes()).to(rows)
         return turn(rows, cos, sin, self.values["pairs"])
 
 
@@ -218,6 +228,8 @@ class XposPosition(Position):
         Parameter("base", 10000.0, low=1.0, high=1e15, shown=True),
         Parameter("scale_base", 512.0, low=1e-6, high=1e15),
         Parameter("gamma", 0.4, low=1e-6, high=1e6),
+        Parameter("offset", 0, low=0, high=1 << 30, kind=int),
+        *PLACES,
     )
 
     def __init__(
@@ -227,7 +239,7 @@ class XposPosition(Position):
 
     def build(self, rows: int) -> None:
         v, r = self.values, self.values["dim"]
-        p = torch.arange(rows, dtype=torch.float64)[:, None]
+        p = torch.arange(rows, dtype=torch.float64)[:, None] + v["offset"]
         angle = p * frequencies(r, v["base"])
         zeta = (torch.arange(0, r, 2, dtype=torch.float64) / r + v["gamma"]) / (1 + v["gamma"])
         scale = zeta ** (p / v["scale_base"])

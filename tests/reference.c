@@ -26,6 +26,7 @@ struct heads {
 /* A token, a key that it sees, and where the two stand. */
 struct pair {
     int query, key, q_position, k_position;
+    int divisor; /* of both positions */
 };
 
 /* ---- the scheme's hooks ------------------------------------------------------------------- */
@@ -84,13 +85,28 @@ static int origin(enum locus_frame frame, enum locus_position_rows which, const 
     return which == LOCUS_KEY && frame == LOCUS_FRAME_QUERY ? pair->q_position : 0;
 }
 
+/* A parameter of the layer's SPEC. */
+static double parameter(const struct heads *heads, const char *key)
+{
+    return locus_position_number(&heads->position->spec, key);
+}
+
+/* logn=position: what a token's query is multiplied by. */
+static double query_scale(const struct heads *heads, int token)
+{
+    const double stated = parameter(heads, "trained");
+    const double trained = stated > 0 ? stated : heads->config->trained_length;
+    return parameter(heads, "logn") == 1 ? fmax(1, log(token + 1) / log(trained)) : 1;
+}
+
 /* rotated[width] = row[width], a query or a key, where the pair has it. */
 static void rotate(const struct heads *heads, enum locus_position_rows which, const double *row,
                    int width, const struct pair *pair, float *rotated)
 {
     const int token = which == LOCUS_KEY ? pair->key : pair->query;
+    const double scale = which == LOCUS_KEY ? 1 : query_scale(heads, pair->query);
     for (int c = 0; c < width; c++)
-        rotated[c] = (float)row[c];
+        rotated[c] = (float)(row[c] * scale);
     const struct locus_rotate_op op = {.layer = heads->layer,
                                        .which = which,
                                        .rows = rotated,
@@ -98,6 +114,7 @@ static void rotate(const struct heads *heads, enum locus_position_rows which, co
                                        .n_heads = width / heads->config->head_dim,
                                        .positions = which == LOCUS_KEY ? &pair->k_position
                                                                        : &pair->q_position,
+                                       .divisor = pair->divisor,
                                        .origin = origin(heads->position->frame, which, pair),
                                        .token_states = states_of(heads, token),
                                        .n_axes = heads->reference->n_axes,
@@ -149,9 +166,10 @@ static int pairs_of(const struct heads *heads, int i, struct pair *pairs)
     int n = 0;
     for (int j = window && i >= window ? i - window + 1 : 0; j <= i; j++) {
         struct pair *pair = &pairs[n];
-        *pair = (struct pair){i, j, i, j};
+        *pair = (struct pair){i, j, i, j, 1};
         n += !reference->sees ||
              reference->sees(reference->policy, i, j, &pair->q_position, &pair->k_position);
+        if (pair->q_position != i || pair->k_position != j) pair->divisor = reference->divisor;
     }
     return n;
 }
@@ -184,6 +202,8 @@ static float *score(const struct heads *heads, int i, const struct pair *pairs, 
             add_bias(heads, head, q + head * dim, pairs + first, end - first,
                      scores + head * n + first);
     }
+    for (int c = 0; c < config->n_head * n; c++)
+        scores[c] /= (float)parameter(heads, "temperature");
     return scores;
 }
 
@@ -197,10 +217,11 @@ static void mix(const struct heads *heads, int head, int i, const struct pair *p
     const bool wanted = reference->layer == heads->layer && reference->head == head;
     const struct locus_attention_weights *weights = reference->model->layers[heads->layer].mixer;
     const float *sinks = weights->sinks;
-    double max = sinks ? (double)sinks[head] : -INFINITY;
+    const double sink = sinks ? (double)sinks[head] / parameter(heads, "temperature") : -INFINITY;
+    double max = sink;
     for (int j = 0; j < n; j++)
         max = fmax(max, (double)scores[j]);
-    double sum = sinks ? exp((double)sinks[head] - max) : 0;
+    double sum = exp(sink - max);
     for (int j = 0; j < n; j++)
         sum += exp((double)scores[j] - max);
     for (int j = 0; j < n; j++) {

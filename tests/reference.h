@@ -17,6 +17,7 @@ struct reference {
      * sees all. */
     bool (*sees)(const void *policy, int i, int j, int *q_position, int *k_position);
     const void *policy;
+    int divisor; /* above 1: positions that aren't i and j are as many times their value */
     /* [n, n]: what token i makes of j in this layer and head; zeros before. NULL: not wanted. */
     double *weights;
     int layer, head;

@@ -61,6 +61,7 @@ static const struct {
     {"rope", 1},
     {"rope:axis1=2", 2},
     {"rope:axis1=1,axis2=3,pairs=adjacent", 3},
+    {"rope:axis1=1,p=0.75", 2},
     {"dynamic-ntk:axis1=1,trained=16", 2},
     {"dynamic-ntk:axis1=1,trained=16,length=40", 2},
     {"learned", 1},

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "base/text.h"
 #include "cli/kit/json.h"
 #include "cli/kit/table.h"
-#include "sample/rng.h"
 #include "testing.h"
 
 static void check_text(struct locus_buffer *found, const char *wanted)

@@ -2,6 +2,7 @@
  * every pair of tokens whether one sees the other, and at which positions; SPECs; memory and
  * rewinds.
  */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ enum { N = 420 };
 
 /* ---- what each policy shows --------------------------------------------------------------- */
 
-enum kind { FULL, WINDOW, SINKS, EXTEND };
+enum kind { FULL, WINDOW, SINKS, EXTEND, REROPE, LEAKY };
 
 struct policy_case {
     const char *text;
@@ -37,6 +38,12 @@ static const struct policy_case cases[] = {
     {"self-extend:group=3,window=20", EXTEND, 3, 20},
     {"self-extend:group=7,window=96", EXTEND, 7, 96},
     {"self-extend:group=1,window=5", EXTEND, 1, 5},
+    {"rerope:window=20", REROPE, 20, 0},
+    {"rerope:window=1", REROPE, 1, 0},
+    {"rerope:window=130", REROPE, 130, 0},
+    {"leaky-rerope:window=20,k=3", LEAKY, 20, 3},
+    {"leaky-rerope:window=96,k=16", LEAKY, 96, 16},
+    {"leaky-rerope:window=5,k=1", LEAKY, 5, 1},
 };
 
 /* A bias, a rotation, and one that is made block by block. */
@@ -58,6 +65,12 @@ static bool sees(const void *of, int i, int j, int *q_position, int *k_position)
         return i < b || j < a || i - j < b - a;
     case EXTEND:
         if (i - j >= b) *q_position = i / a + b - b / a, *k_position = j / a;
+        return true;
+    case REROPE:
+        if (i - j >= a) *q_position = a, *k_position = 0;
+        return true;
+    case LEAKY: /* in b-ths: (i - a) / b + a, and j / b */
+        if (i - j >= a && b > 1) *q_position = i - a + a * b, *k_position = j;
         return true;
     default:
         return true;
@@ -92,6 +105,12 @@ static void eval(locus_session *session, int from, int end, float *logits)
                   "%s", error.message);
 }
 
+/* Whether it shows keys at distances that aren't whole. */
+static bool is_between(const struct policy_case *policy)
+{
+    return policy->kind == LEAKY && policy->b > 1;
+}
+
 /* The rows of a session's whole text have the logits of the plain pass. */
 static void check_rows(const locus_model *model, const char *scheme,
                        const struct policy_case *policy)
@@ -100,8 +119,11 @@ static void check_rows(const locus_model *model, const char *scheme,
     static double expected[N * TINY_VOCAB];
     int32_t tokens[N];
     locus_session *session = open_session(model, scheme, policy->text, N, 16);
-    const struct reference reference = {
-        .model = model, .positions = &session->positions, .sees = sees, .policy = policy};
+    const struct reference reference = {.model = model,
+                                        .positions = &session->positions,
+                                        .sees = sees,
+                                        .policy = policy,
+                                        .divisor = policy->kind == LEAKY ? policy->b : 1};
     for (int i = 0; i < N; i++)
         tokens[i] = tiny_token(i);
     eval(session, 0, N, logits);
@@ -117,9 +139,53 @@ static void check_rows(const locus_model *model, const char *scheme,
 
 START_TEST(rows_see_what_a_plain_softmax_over_pairs_sees)
 {
+    const char *scheme = schemes[_i % N_SCHEMES];
+    const struct policy_case *policy = &cases[_i / N_SCHEMES];
     locus_model *model = tiny_model(0, 0);
-    check_rows(model, schemes[_i % N_SCHEMES], &cases[_i / N_SCHEMES]);
+    if (!is_between(policy) || !strcmp(scheme, "none") || !strcmp(scheme, "rope")) {
+        check_rows(model, scheme, policy);
+    } else {
+        locus_error error;
+        const locus_session_params params = {
+            .position = scheme, .attention = policy->text, .n_context = N};
+        ck_assert_ptr_null(locus_session_create(model, &params, &error));
+        ck_assert_msg(strstr(error.message, "it has no positions between two"), "%s",
+                      error.message);
+    }
     locus_model_free(model);
+}
+END_TEST
+
+/* The distances at which a row's spans show their keys are the formulas', the one that both halves
+ * have, too. */
+START_TEST(rerope_distances_are_the_formulas)
+{
+    const int w = 7;
+    for (int k = 0; k <= 5; k++) { /* 0: without a leak */
+        struct locus_policy policy;
+        char text[48];
+        snprintf(text, sizeof text, k ? "leaky-rerope:window=%d,k=%d" : "rerope:window=%d", w, k);
+        ck_assert_int_eq(locus_policy_parse(&policy, text, NULL), LOCUS_OK);
+        policy.first_position = 11;
+        for (int i = 0; i < 40; i++) {
+            struct locus_span spans[LOCUS_MAX_SPANS];
+            const int n = policy.kind->split(&policy, i, spans);
+            int j = 0;
+            for (int s = 0; s < n; s++) {
+                ck_assert_int_eq(spans[s].first, j); /* each key once, in order */
+                for (; j < spans[s].end; j++) {
+                    const double unit = spans[s].moved ? locus_policy_divisor(&policy) : 1;
+                    const int key = spans[s].group ? policy.kind->group_position(&policy, j)
+                                                   : policy.first_position + j;
+                    const double distance = (spans[s].q_position - key) / unit;
+                    const double past = i - j - w, leak = k ? past / k : 0;
+                    ck_assert_double_eq_tol(distance, past < 0 ? i - j : w + leak, 1e-12);
+                    if (past == 0) ck_assert_double_eq(distance, w);
+                }
+            }
+            ck_assert_int_eq(j, i + 1);
+        }
+    }
 }
 END_TEST
 
@@ -138,7 +204,8 @@ START_TEST(attention_weights_are_those_of_the_plain_softmax)
     int32_t tokens[N];
     locus_error error;
     locus_model *model = tiny_model(0, 0);
-    locus_session *session = open_session(model, "alibi", cases[_i].text, N, 16);
+    const char *scheme = is_between(&cases[_i]) ? "rope" : "alibi";
+    locus_session *session = open_session(model, scheme, cases[_i].text, N, 16);
     float *weights = calloc((size_t)N * N, sizeof *weights);
     double *expected = calloc((size_t)N * N, sizeof *expected);
     double *logits = calloc((size_t)N * TINY_VOCAB, sizeof *logits);
@@ -147,6 +214,7 @@ START_TEST(attention_weights_are_those_of_the_plain_softmax)
                                         .positions = &session->positions,
                                         .sees = sees,
                                         .policy = &cases[_i],
+                                        .divisor = cases[_i].b,
                                         .weights = expected,
                                         .layer = layer,
                                         .head = head};
@@ -269,6 +337,8 @@ START_TEST(texts_are_printed_in_full)
         {"sinks:size=9", "sinks:keep=4,size=9"},
         {"sinks:size=9,keep=1", "sinks:keep=1,size=9"},
         {"self-extend:window=64,group=3", "self-extend:group=3,window=64"},
+        {"rerope:window=9", "rerope:window=9"},
+        {"leaky-rerope:k=4,window=9", "leaky-rerope:window=9,k=4"},
     };
     locus_model *model = tiny_model(0, 0);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -301,6 +371,12 @@ static const char *const refused[][2] = {
     {"self-extend:group=0,window=4", "group is '0'; expected a whole number from 1"},
     {"self-extend:group=2,window=0", "window is '0'; expected a whole number from 1"},
     {"self-extend:window=4", "group is missing"},
+    {"rerope", "window is missing; expected rerope:window=N"},
+    {"rerope:window=0", "window is '0'; expected a whole number from 1"},
+    {"rerope:window=4,k=2", "rerope has no parameter 'k'"},
+    {"leaky-rerope:window=4", "k is missing"},
+    {"leaky-rerope:window=4,k=0", "k is '0'; expected a whole number from 1 to 1024"},
+    {"leaky-rerope:window=4,k=0.5", "k is '0.5'; expected a whole number"},
 };
 
 START_TEST(wrong_texts_are_refused_in_one_line)
@@ -335,6 +411,11 @@ START_TEST(reach_is_where_distances_meet_the_trained_length)
     ck_assert_int_eq(locus_policy_reach(&known, 256), 639);
     ck_assert_int_eq(locus_policy_parse(&known, "window:size=64", NULL), LOCUS_OK);
     ck_assert_int_eq(locus_policy_reach(&known, 256), 0);
+    ck_assert_int_eq(locus_policy_parse(&known, "rerope:window=64", NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_policy_reach(&known, 256), INT_MAX);
+    ck_assert_int_eq(locus_policy_reach(&known, 64), 64);
+    ck_assert_int_eq(locus_policy_parse(&known, "leaky-rerope:window=64,k=4", NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_policy_reach(&known, 256), 64 + 4 * (256 - 64));
 }
 END_TEST
 
@@ -344,6 +425,7 @@ int main(void)
     TCase *tests = tcase_create("policies");
     tcase_add_loop_test(tests, rows_see_what_a_plain_softmax_over_pairs_sees, 0,
                         N_CASES * N_SCHEMES);
+    tcase_add_test(tests, rerope_distances_are_the_formulas);
     tcase_add_loop_test(tests, local_layers_see_their_window_of_what_the_policy_shows, 0, N_CASES);
     tcase_add_loop_test(tests, attention_weights_are_those_of_the_plain_softmax, 0, N_CASES);
     tcase_add_test(tests, window_and_sinks_hold_only_what_is_in_sight);

@@ -18,8 +18,12 @@
 enum { N = 90, SHIFT = 12, ROW_BYTES = TINY_VOCAB * sizeof(float) };
 
 /* SHIFT is a multiple of the group: only then may self-extend not notice it. */
-static const char *const policies[] = {"full", "window:size=20", "sinks:keep=3,size=20",
-                                       "self-extend:group=3,window=10"};
+static const char *const policies[] = {"full",
+                                       "window:size=20",
+                                       "sinks:keep=3,size=20",
+                                       "self-extend:group=3,window=10",
+                                       "rerope:window=10",
+                                       "leaky-rerope:window=10,k=3"};
 
 enum { N_POLICIES = sizeof policies / sizeof *policies };
 
@@ -164,9 +168,11 @@ static const char *check_shift(const locus_model *model, const struct setting *s
     locus_session *session = open_session(model, setting);
     const struct locus_position_scheme *first = session->positions.schemes[0].spec.scheme;
     const bool adds = first->embed && !first->embed_floats;
-    bool by_length = false, rotates = false;
+    bool by_length = false, rotates = false; /* or the draw is another, of more positions */
     for (int i = 0; i < session->positions.n; i++) {
-        by_length |= session->positions.schemes[i].frame == LOCUS_FRAME_QUERY;
+        by_length |= session->positions.schemes[i].frame == LOCUS_FRAME_QUERY ||
+                     session->positions.schemes[i].log_trained > 0 ||
+                     locus_position_number(&session->positions.schemes[i].spec, "random") > 0;
         rotates |= session->positions.schemes[i].spec.scheme->rotate != NULL;
     }
     struct setting shifted = *setting;
@@ -222,11 +228,13 @@ static bool check_admission(const locus_model *model, const struct setting *sett
     locus_session *session = open_session(model, &in_full);
     bool hides = strncmp(setting->attention, "full", 4) != 0;
     bool moves = hides && strncmp(setting->attention, "window", 6) != 0;
+    const bool fractions = strncmp(setting->attention, "leaky", 5) == 0;
     const struct locus_position_scheme *refused = NULL; /* the first that can't be served */
     for (int i = 0; i < session->positions.n && !refused; i++) {
         const struct locus_position *position = &session->positions.schemes[i];
         const struct locus_position_scheme *scheme = position->spec.scheme;
         if ((moves && (scheme->embed || position->frame == LOCUS_FRAME_QUERY)) ||
+            (fractions && !locus_position_takes_fractions(position)) ||
             (hides && scheme->whole_row))
             refused = scheme;
     }

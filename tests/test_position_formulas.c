@@ -71,6 +71,82 @@ START_TEST(alibi_parameters_divide_the_bias)
 }
 END_TEST
 
+START_TEST(alibi_has_no_bias_past_its_heads)
+{
+    struct locus_position_env env = position_env(NULL);
+    struct locus_position position = position_open(&env, "alibi:heads=3");
+    static const double exponents[] = {-4, -8, -2}; /* those of 3 heads */
+    for (int h = 0; h < N_HEAD; h++)
+        for (int distance = 0; distance < N; distance += 9)
+            position_near(bias_at(&position, h, distance),
+                          h < 3 ? -distance * exp2(exponents[h]) : 0, 1e-7, "head", h);
+    locus_position_free(&position);
+    position_refused(&env, "alibi:heads=5", "heads is 5; expected at most the model's 4");
+    position_refused(&env, "alibi:heads=0", "heads is '0'; expected a whole number from 1");
+}
+END_TEST
+
+START_TEST(alibi_slopes_may_be_the_checkpoints)
+{
+    static const float shared[N_HEAD] = {0.5F, 0, -0.25F, 3}, own[N_HEAD] = {1, 2, 3, 4};
+    static const float wrong[N_HEAD] = {1, NAN, 1, 1};
+    const struct fake_checkpoint checkpoint = {{{"position_alibi.slopes", 1, N_HEAD, shared},
+                                                {"blk.1.position_alibi.slopes", 1, N_HEAD, own}}};
+    const struct fake_checkpoint bad = {{{"position_alibi.slopes", 1, N_HEAD, wrong}}};
+    struct locus_position_env env = position_env(&checkpoint), bare = position_env(NULL);
+    struct locus_position position = position_open(&env, "alibi:slopes=tensor,factor=2");
+    float scores[N];
+    for (int layer = 0; layer < 2; layer++)
+        for (int h = 0; h < N_HEAD; h++) {
+            position_bias_row(&position, layer, h, no_query, N - 1, scores);
+            const double slope = (double)(layer ? own : shared)[h];
+            for (int j = 0; j < N; j++)
+                position_near((double)scores[j], -slope * (N - 1 - j) / 2, 1e-7, "slope", h);
+        }
+    locus_position_free(&position);
+    position_refused(&bare, "alibi:slopes=tensor", "no tensor position_alibi.slopes");
+    position_refused(&env, "alibi:slopes=tensor,max_bias=4",
+                     "'max_bias' has no effect beside the other values; expected slopes=formula");
+    position_refused(&env, "alibi:slopes=tensor,heads=2", "expected slopes=formula");
+    env = position_env(&bad);
+    position_refused(&env, "alibi:slopes=tensor", "the slope of head 1 in position_alibi.slopes");
+}
+END_TEST
+
+/* ---- keys of any scheme ------------------------------------------------------------------- */
+
+START_TEST(logn_multiplies_the_query_by_its_position)
+{
+    struct locus_position_env env = position_env(NULL);
+    struct locus_position plain = position_open(&env, "alibi");
+    struct locus_position scaled = position_open(&env, "alibi:logn=position");
+    struct locus_position stated = position_open(&env, "ntk:factor=2,trained=4,logn=position");
+    for (int p = 0; p < N; p++) {
+        ck_assert_float_eq(locus_position_query_scale(&plain, p), 1);
+        position_near((double)locus_position_query_scale(&scaled, p),
+                      fmax(1, log(p + 1) / log(env.trained_length)), 1e-7, "logn", p);
+        position_near((double)locus_position_query_scale(&stated, p), fmax(1, log(p + 1) / log(4)),
+                      1e-7, "logn of trained=4", p);
+    }
+    ck_assert_float_eq(locus_position_query_scale(&scaled, env.trained_length - 1), 1);
+    ck_assert_float_eq(locus_position_query_scale(&scaled, env.trained_length * 16 - 1), 2);
+    locus_position_free(&plain);
+    locus_position_free(&scaled);
+    locus_position_free(&stated);
+}
+END_TEST
+
+START_TEST(senseless_keys_of_any_scheme_are_refused)
+{
+    struct locus_position_env env = position_env(NULL);
+    position_refused(&env, "alibi:temperature=0", "temperature is '0'; expected a number from");
+    position_refused(&env, "none:temperature=-1", "temperature is '-1'; expected a number from");
+    position_refused(&env, "none:logn=count", "logn is 'count'; expected one of none|position");
+    env.trained_length = 1;
+    position_refused(&env, "alibi:logn=position", "trained length is 1; expected 2 or more");
+}
+END_TEST
+
 /* ---- T5 and clipped relative -------------------------------------------------------------- */
 
 START_TEST(t5_buckets_are_those_of_the_authors_code)
@@ -344,6 +420,10 @@ int main(void)
     tcase_add_loop_test(tests, alibi_slopes_are_the_published_ones, 0,
                         sizeof all_slopes / sizeof *all_slopes);
     tcase_add_test(tests, alibi_parameters_divide_the_bias);
+    tcase_add_test(tests, alibi_has_no_bias_past_its_heads);
+    tcase_add_test(tests, alibi_slopes_may_be_the_checkpoints);
+    tcase_add_test(tests, logn_multiplies_the_query_by_its_position);
+    tcase_add_test(tests, senseless_keys_of_any_scheme_are_refused);
     tcase_add_test(tests, t5_buckets_are_those_of_the_authors_code);
     tcase_add_test(tests, t5_bucket_starts_on_a_whole_step_exactly);
     tcase_add_test(tests, relative_clips_at_the_tables_end);

@@ -87,6 +87,23 @@ START_TEST(default_over_the_checkpoints_value_is_printed)
 }
 END_TEST
 
+/* Keys that act outside the scheme: read, inherited and printed as its own are. */
+START_TEST(any_scheme_takes_logn_and_temperature)
+{
+    check("none:temperature=2", NULL, "none:temperature=2");
+    check("alibi:temperature=2,logn=position,max_bias=4", NULL,
+          "alibi:max_bias=4,logn=position,temperature=2");
+    check("alibi:max_bias=4", "alibi:logn=position", "alibi:max_bias=4,logn=position");
+    check("alibi:logn=none", "alibi:logn=position", "alibi:logn=none");
+    check("alibi:inherit=0", "alibi:logn=position,temperature=3", "alibi:logn=none,temperature=1");
+    check("none", "alibi:logn=position", "none");
+    const struct locus_position_spec spec = resolve("rope:logn=position,temperature=0.5", NULL);
+    ck_assert_int_eq(locus_position_int(&spec, "logn"), 1);
+    ck_assert_double_eq(locus_position_number(&spec, "temperature"), 0.5);
+    ck_assert(locus_position_given(&spec, "logn") && !locus_position_given(&spec, "base"));
+}
+END_TEST
+
 /* What the checkpoint's scaling had and another has no use for isn't printed: the text is read
  * again. */
 START_TEST(a_printed_scaling_over_another_is_read_again)
@@ -399,6 +416,7 @@ int main(void)
     tcase_add_test(tests, defaults_are_the_registrys_and_the_models);
     tcase_add_test(tests, keys_not_named_keep_the_checkpoints_values);
     tcase_add_test(tests, default_over_the_checkpoints_value_is_printed);
+    tcase_add_test(tests, any_scheme_takes_logn_and_temperature);
     tcase_add_test(tests, a_printed_scaling_over_another_is_read_again);
     tcase_add_test(tests, short_names_are_scalings_of_rope);
     tcase_add_loop_test(tests, wrong_text_is_refused_with_what_is_right, 0,

@@ -95,6 +95,65 @@ START_TEST(yarn_range_of_one_pair_divides_by_no_zero)
 }
 END_TEST
 
+/* Positions counted in thirds: 100 of them are at 33 1/3. */
+START_TEST(positions_between_two_turn_by_their_part)
+{
+    struct locus_position_env env = position_env(NULL);
+    struct locus_position position = position_open(&env, "rope:offset=2");
+    for (int at = 0; at < 200; at += 7) {
+        float raw[HEAD_DIM], row[HEAD_DIM];
+        position_random(raw, HEAD_DIM, 1, (unsigned)at);
+        memcpy(row, raw, sizeof row);
+        const struct locus_rotate_op op = {.which = LOCUS_QUERY,
+                                           .rows = row,
+                                           .n = 1,
+                                           .n_heads = 1,
+                                           .positions = &at,
+                                           .divisor = 3};
+        locus_position_rotate(&position, &op);
+        for (int k = 0; k < HEAD_DIM / 2; k++) {
+            const double angle = (at / 3.0 + 2) * pow(10000, -2.0 * k / HEAD_DIM);
+            const double x0 = (double)raw[k], x1 = (double)raw[k + HEAD_DIM / 2];
+            position_near((double)row[k], x0 * cos(angle) - x1 * sin(angle), 1e-6, "x0", at);
+            position_near((double)row[k + HEAD_DIM / 2], x0 * sin(angle) + x1 * cos(angle), 1e-6,
+                          "x1", at);
+        }
+    }
+    locus_position_free(&position);
+}
+END_TEST
+
+/* p-RoPE: the pairs of the highest frequencies as with p=1, the others untouched by m, too. */
+START_TEST(share_of_pairs_that_rotate_is_the_fastest)
+{
+    static const char *const specs[][2] = {
+        {"yarn:factor=4", "yarn:factor=4,p=0.7"},
+        {"yarn:factor=4,pairs=adjacent", "yarn:factor=4,p=0.7,pairs=adjacent"}};
+    struct locus_position_env env = position_env(NULL);
+    for (int i = 0; i < 2; i++) {
+        struct locus_position whole = position_open(&env, specs[i][0]);
+        struct locus_position part = position_open(&env, specs[i][1]);
+        float raw[HEAD_DIM], all[HEAD_DIM], some[HEAD_DIM];
+        position_random(raw, HEAD_DIM, 1, 7);
+        memcpy(all, raw, sizeof raw);
+        memcpy(some, raw, sizeof raw);
+        position_rotate(&whole, 0, LOCUS_QUERY, all, 1, 9, 0);
+        position_rotate(&part, 0, LOCUS_QUERY, some, 1, 9, 0);
+        for (int d = 0; d < HEAD_DIM; d++) {
+            const int pair = i == 0 ? d % (HEAD_DIM / 2) : d / 2;
+            ck_assert_float_eq(some[d], pair < 2 ? all[d] : raw[d]); /* floor(0.7 * 8 / 2) */
+            ck_assert_float_ne(all[d], raw[d]);
+        }
+        locus_position_free(&whole);
+        locus_position_free(&part);
+    }
+    position_refused(&env, "rope:p=0.2", "p is 0.2, which rotates none of 4 pairs; expected 0.25");
+    position_refused(&env, "rope:p=1.5", "p is '1.5'; expected a number from 0 to 1");
+    position_refused(&env, "rope:p=0.5,axis1=2", "axis1 is 2; expected a pair");
+    position_refused(&env, "rope:p=0.75,axis1=1,ladder=own", "ladder=own with p=0.75");
+}
+END_TEST
+
 START_TEST(magnitudes_are_the_papers)
 {
     struct locus_rope_scaling scaling = {
@@ -484,6 +543,8 @@ int main(void)
     tcase_add_test(tests, logarithms_and_powers_are_those_of_libm);
     tcase_add_loop_test(tests, yarn_ranges_are_the_known_ones, 0, sizeof ranges / sizeof *ranges);
     tcase_add_test(tests, yarn_range_of_one_pair_divides_by_no_zero);
+    tcase_add_test(tests, positions_between_two_turn_by_their_part);
+    tcase_add_test(tests, share_of_pairs_that_rotate_is_the_fastest);
     tcase_add_test(tests, magnitudes_are_the_papers);
     tcase_add_test(tests, ntk_reach_is_estimated);
     tcase_add_loop_test(tests, rows_turn_as_the_paper_has_it, 0, N_ROTATIONS);

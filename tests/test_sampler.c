@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sample/rng.h"
+#include "base/rng.h"
 #include "sample/sampler.h"
 #include "sample/stages.h"
 #include "testing.h"

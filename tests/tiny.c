@@ -39,6 +39,7 @@ static const struct tensor tensors[] = {
     {"position_u", TINY_HEADS, TINY_HEAD_DIM, 0, 0.5f},
     {"position_v", TINY_HEADS, TINY_HEAD_DIM, 0, 0.5f},
     {"blk.%d.position_r.weight", Q_WIDTH, TINY_EMBD, 0, 0.3f},
+    {"position_alibi.slopes", 0, TINY_HEADS, 0.3f, 0.1f},
     {"position_kerple.p", 0, TINY_HEADS, 1, 0.5f},
     {"position_kerple.a", 0, TINY_HEADS, 0.5f, 0.3f},
     {"position_fire.c", 0, 1, 0.1f, 0},

@@ -83,13 +83,18 @@ enum locus_status locus_spec_refuse_name(const struct locus_spec_source *source,
                              suggestion->nearest, suggestion->list);
 }
 
+static void list_keys(struct locus_suggestion *suggestion, const struct locus_param *params)
+{
+    for (; params && params->key; params++)
+        locus_suggestion_list(suggestion, params->key);
+}
+
 static enum locus_status refuse_key(const struct locus_spec_source *source,
                                     const struct locus_spec_table *table, struct locus_word key)
 {
     struct locus_suggestion suggestion = locus_suggestion_any(key);
-    const int n = locus_params_count(table->params);
-    for (int i = 0; i < n; i++)
-        locus_suggestion_list(&suggestion, table->params[i].key);
+    list_keys(&suggestion, table->params);
+    list_keys(&suggestion, table->common);
     for (const char *const *more = table->more; more && *more; more++)
         locus_suggestion_list(&suggestion, *more);
     if (!suggestion.nearest)
@@ -210,9 +215,12 @@ enum locus_status locus_spec_read_pair(struct locus_spec_values *values,
     if (!locus_spec_split(pair, &key, &text) || text.n_bytes == 0)
         return locus_spec_refuse(source, "found '%.*s'; expected key=value", locus_word_shown(pair),
                                  pair.bytes);
-    const int i = locus_params_find(table->params, key);
-    if (i < 0) return refuse_key(source, table, key);
+    const int own = locus_params_find(table->params, key);
+    const int common = locus_params_find(table->common, key);
+    if (own < 0 && common < 0) return refuse_key(source, table, key);
+    const int i = own >= 0 ? own : locus_params_count(table->params) + common;
     if (values->given >> i & 1) return locus_spec_refuse_twice(source, key);
     values->given |= (uint32_t)1 << i;
-    return read_value(&values->values[i], source, &table->params[i], text);
+    return read_value(&values->values[i], source,
+                      own >= 0 ? &table->params[own] : &table->common[common], text);
 }

@@ -69,13 +69,14 @@ void locus_param_print_range(const struct locus_param *param, struct locus_buffe
 struct locus_spec_table {
     const char *name;
     const struct locus_param *params;
+    const struct locus_param *common; /* that others have, too: their values come after; or NULL */
     const char *const
         *more; /* further keys, which the caller has read already; ends with NULL; or NULL */
 };
 
 /* What a SPEC says of them. */
 struct locus_spec_values {
-    double values[LOCUS_MAX_PARAMS];
+    double values[LOCUS_MAX_VALUES];
     uint32_t given; /* bit i: values[i] is set */
 };
 

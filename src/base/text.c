@@ -137,7 +137,11 @@ void locus_suggestion_offer(struct locus_suggestion *suggestion, const char *nam
 
 void locus_suggestion_list(struct locus_suggestion *suggestion, const char *name)
 {
+    static const char cut[] = " ...";
     const size_t used = strlen(suggestion->list), size = sizeof suggestion->list;
     locus_suggestion_offer(suggestion, name);
-    snprintf(suggestion->list + used, size - used, "%s%s", used ? " " : "", name);
+    if (suggestion->cut) return;
+    suggestion->cut = used + 1 + strlen(name) + sizeof cut > size;
+    snprintf(suggestion->list + used, size - used, "%s%s", used && !suggestion->cut ? " " : "",
+             suggestion->cut ? cut : name);
 }

@@ -42,7 +42,8 @@ struct locus_suggestion {
     bool near;           /* locus_suggestion_near began it */
     const char *nearest; /* the first of the names at the least distance; NULL before any */
     int distance;        /* of edits: insertions, deletions, changes, swaps of neighbours */
-    char list[160];      /* the names that were listed, as far as they fit */
+    bool cut;            /* the list, by "...": not all of them fit */
+    char list[160];      /* the names that were listed */
 };
 
 /* Any name may be the nearest; or one alone that is near enough to have been meant: a third of the

@@ -15,8 +15,8 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/rng.h"
 #include "experiment/perplexity.h"
-#include "sample/rng.h"
 
 enum locus_task { LOCUS_TASK_COPY, LOCUS_TASK_REVERSE, LOCUS_TASK_ADDITION, LOCUS_TASK_PASSKEY };
 

@@ -302,6 +302,18 @@ static void add_biases(const struct unit *unit, int start)
     }
 }
 
+/* Divides each query's scores of the segment by the temperature. */
+static void divide_scores(const struct unit *unit)
+{
+    const struct scratch *scratch = &unit->scratch;
+    for (int query = 0; query < n_queries(unit); query++) {
+        const int first = scratch->first[query];
+        unit->session->kernels->scale_and_cap(
+            scratch->scores + (size_t)query * (size_t)scratch->segment + first,
+            scratch->end[query] - first, unit->position->over_temperature, 0);
+    }
+}
+
 /* The scores of the map's head in the segment from `start` on. */
 static void show_scores(const struct unit *unit, int start)
 {
@@ -357,6 +369,7 @@ static void attend_segment(const struct unit *unit, int start, int first, int en
     }
     clip_spans(unit, start, end);
     if (locus_position_has_bias(unit->position)) add_biases(unit, start);
+    if (unit->position->over_temperature != 1) divide_scores(unit);
     if (unit->map) show_scores(unit, start);
     for (int block = start; block < end; block += LOCUS_KV_BLOCK) {
         const int block_end = end < block + LOCUS_KV_BLOCK ? end : block + LOCUS_KV_BLOCK;
@@ -432,7 +445,8 @@ static void attend_rows(struct unit *unit, int n_spans,
         scratch->softmax[i] = (struct locus_softmax){.max = -INFINITY};
         if (weights->sinks) /* as if a key had been seen whose value is 0 */
             scratch->softmax[i] = (struct locus_softmax){
-                .max = weights->sinks[query_head(unit, (int)i)], .sums = {1}};
+                .max = weights->sinks[query_head(unit, (int)i)] * unit->position->over_temperature,
+                .sums = {1}};
     }
     memset(scratch->mix, 0, n * head_dim * sizeof *scratch->mix);
     /* NOLINTEND(clang-analyzer-core.*) */

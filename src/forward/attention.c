@@ -65,21 +65,21 @@ static bool moves(const struct locus_session *session)
 static bool groups(const struct locus_session *session)
 {
     const struct locus_policy *policy = &session->setup.policy;
-    return policy->kind->group && locus_policy_acts(policy, session->setup.capacity);
+    return policy->kind->group_position && locus_policy_acts(policy, session->setup.capacity);
 }
 
 static enum locus_status place_group(struct locus_attention *attention,
                                      const struct locus_session *session, locus_error *error)
 {
     const int capacity = session->setup.capacity;
+    const struct locus_policy *policy = &session->setup.policy;
     if (!groups(session)) return LOCUS_OK;
     attention->group_positions =
         locus_aligned_zalloc((size_t)capacity, sizeof *attention->group_positions);
     if (!attention->group_positions)
         return locus_fail_memory(error, (size_t)capacity * sizeof *attention->group_positions);
     for (int slot = 0; slot < capacity; slot++)
-        attention->group_positions[slot] =
-            locus_policy_group_position(&session->setup.policy, slot);
+        attention->group_positions[slot] = policy->kind->group_position(policy, slot);
     return LOCUS_OK;
 }
 
@@ -155,6 +155,20 @@ static void clip(float *row, size_t n, float limit)
     }
 }
 
+/* Queries longer than the text that the model knows: the factor is the position's alone. */
+static void scale_queries(const struct pass *pass, int layer, float *q, const int *positions, int n)
+{
+    const struct locus_session *session = pass->session;
+    const struct locus_position *position = locus_positions_at(&session->positions, layer);
+    const struct locus_config *config = &session->model->config;
+    const size_t width = (size_t)config->n_head * (size_t)config->head_dim;
+    for (int i = 0; i < n; i++, q += width) {
+        const float scale = locus_position_query_scale(position, positions[i]);
+        for (size_t c = 0; c < width && scale != 1; c++)
+            q[c] *= scale;
+    }
+}
+
 /* Norms of the parts that rows[n_values] are made of, where the layer has them. Parts with weights
  * of their own have no biases. */
 static void norm_heads(const struct pass *pass, const struct locus_head_norm *norm, float *rows,
@@ -172,9 +186,10 @@ static void norm_heads(const struct pass *pass, const struct locus_head_norm *no
     }
 }
 
-/* Queries to their positions, unless attention does it block by block. */
+/* Queries to their positions, unless attention does it block by block; `moved`: to those of moved
+ * spans. */
 static void rotate_queries(const struct locus_session *session, int layer, float *q, int slot,
-                           const int *positions, int n)
+                           const int *positions, int n, bool moved)
 {
     const struct locus_position *position = locus_positions_at(&session->positions, layer);
     const struct locus_rotate_op op = {.layer = layer,
@@ -183,6 +198,8 @@ static void rotate_queries(const struct locus_session *session, int layer, float
                                        .n = n,
                                        .n_heads = session->model->config.n_head,
                                        .positions = positions,
+                                       .divisor =
+                                           moved ? locus_policy_divisor(&session->setup.policy) : 1,
                                        .token_states = locus_layer_states(session, layer, slot),
                                        .n_axes = session->setup.n_axes,
                                        .coordinates = locus_coordinates_at(session, slot)};
@@ -201,6 +218,8 @@ static void rotate_keys(const struct locus_session *session,
                                  .which = LOCUS_KEY,
                                  .n = n,
                                  .n_heads = n_heads,
+                                 .divisor =
+                                     group ? locus_policy_divisor(&session->setup.policy) : 1,
                                  .n_axes = session->setup.n_axes};
     if (position->frame == LOCUS_FRAME_QUERY) return;
     for (int i = 0; i < n; i += op.n) {
@@ -236,7 +255,7 @@ static void move_rows(const struct pass *pass, struct locus_attention *attention
         positions[i] = spans[0].q_position; /* a moved span comes first */
     }
     memcpy(q, attention->q + (size_t)first * q_width, (size_t)n * q_width * sizeof *q);
-    rotate_queries(session, layer, q, slot, positions, n);
+    rotate_queries(session, layer, q, slot, positions, n, true);
     if (!attention->k_group) return;
     float *k = attention->k_group + (size_t)first * kv_width;
     memcpy(k, attention->k + (size_t)first * kv_width, (size_t)n * kv_width * sizeof *k);
@@ -266,12 +285,13 @@ static void rotate_and_cache(const struct pass *pass, struct locus_attention *at
     }
     norm_heads(pass, &weights->q_norm, q, n * q_width);
     norm_heads(pass, &weights->k_norm, k, n * kv_width);
+    scale_queries(pass, layer, q, session->scratch.row_positions + first, n);
     if (attention->q_moved) move_rows(pass, attention, layer, first, n);
     const int *positions = session->scratch.row_positions + first;
     const int slot = pass->first_slot + first, cache_layer = attention->cache_layer[layer];
     const bool by_query =
         locus_positions_at(&session->positions, layer)->frame == LOCUS_FRAME_QUERY;
-    rotate_queries(session, layer, q, slot, positions, n);
+    rotate_queries(session, layer, q, slot, positions, n, false);
     rotate_keys(session, attention, layer, k, slot, positions, n, false);
     for (int i = 0; i < n; i++) {
         const size_t at = (size_t)i * (size_t)kv_width;

@@ -8,6 +8,11 @@
  *                which gives the same distances, and no key moves.
  *   self-extend  distances below `window` as they are, farther keys by floor(position / group)
  *                (Jin et al., "LLM Maybe LongLM", arXiv 2401.01325, equation 3 and algorithm 1).
+ *   rerope       distances from `window` on are `window`: farther keys stand at 0, the query at
+ *                `window` (Su, "Transformer upgrade 12: ReRoPE", kexue.fm/archives/9708, 2023).
+ *   leaky-rerope distances d from `window` on are window + (d - window) / k, of which ReRoPE is the
+ *                limit: farther keys stand at j / k, the query at (i - window) / k + window (the
+ *                same). At d = window both halves say the same.
  */
 #include "forward/policy.h"
 
@@ -131,6 +136,20 @@ static const struct locus_param extend_params[] = {
     {0},
 };
 
+static int extend_position(const struct locus_policy *policy, int slot)
+{
+    return (policy->first_position + slot) / policy->values[0];
+}
+
+/* The farthest key of a row lies in the far span, but for a window that is all of the length. */
+static int extend_reach(const struct locus_policy *policy, int trained_length)
+{
+    const int group = policy->values[0], size = policy->values[1];
+    if (size >= trained_length) return trained_length;
+    long long reach = (long long)group * (trained_length - size + size / group);
+    return reach < INT_MAX ? (int)reach : INT_MAX;
+}
+
 static const struct locus_policy_kind self_extend = {
     .name = "self-extend",
     .summary = "tokens `window` or more back are seen at positions divided by `group`",
@@ -138,10 +157,105 @@ static const struct locus_policy_kind self_extend = {
     .split = split_extend,
     .plain = extend_window,
     .moves = true,
-    .group = true,
+    .group_position = extend_position,
+    .reach = extend_reach,
 };
 
-static const struct locus_policy_kind *const kinds[] = {&full, &window, &sinks, &self_extend};
+static int split_rerope(const struct locus_policy *policy, int slot, struct locus_span *spans)
+{
+    const int size = policy->values[0];
+    if (slot < size) return split_full(policy, slot, spans);
+    spans[0] = (struct locus_span){
+        .end = slot - size + 1, .q_position = size, .moved = true, .group = true};
+    spans[1] = own_span(policy, slot - size + 1, slot);
+    return 2;
+}
+
+static int rerope_position(const struct locus_policy *policy, int slot)
+{
+    (void)policy;
+    (void)slot;
+    return 0;
+}
+
+static int rerope_reach(const struct locus_policy *policy, int trained_length)
+{
+    return policy->values[0] < trained_length ? INT_MAX : trained_length;
+}
+
+static const struct locus_param rerope_params[] = {
+    {"window", LOCUS_PARAM_INT, NULL, 1, INT_MAX, NULL, true, "no distance is longer"},
+    {0},
+};
+
+static const struct locus_policy_kind rerope = {
+    .name = "rerope",
+    .summary = "tokens `window` or more back are seen at the distance `window` (ReRoPE)",
+    .params = rerope_params,
+    .split = split_rerope,
+    .plain = window_size,
+    .moves = true,
+    .group_position = rerope_position,
+    .reach = rerope_reach,
+};
+
+/* Moved positions are counted in k-ths. */
+static int leaky_divisor(const struct locus_policy *policy)
+{
+    return policy->values[1];
+}
+
+static int leaky_window(const struct locus_policy *policy)
+{
+    return leaky_divisor(policy) == 1 ? INT_MAX : policy->values[0];
+}
+
+static int split_leaky(const struct locus_policy *policy, int slot, struct locus_span *spans)
+{
+    const int size = policy->values[0], at = policy->first_position + slot;
+    if (slot < leaky_window(policy)) return split_full(policy, slot, spans);
+    spans[0] = (struct locus_span){.end = slot - size + 1,
+                                   .q_position = at - size + size * leaky_divisor(policy),
+                                   .moved = true,
+                                   .group = true};
+    spans[1] = own_span(policy, slot - size + 1, slot);
+    return 2;
+}
+
+static int leaky_position(const struct locus_policy *policy, int slot)
+{
+    return policy->first_position + slot;
+}
+
+static int leaky_reach(const struct locus_policy *policy, int trained_length)
+{
+    const int size = policy->values[0];
+    if (size >= trained_length) return trained_length;
+    const long long reach = size + (long long)leaky_divisor(policy) * (trained_length - size);
+    return reach < INT_MAX ? (int)reach : INT_MAX;
+}
+
+static const struct locus_param leaky_params[] = {
+    {"window", LOCUS_PARAM_INT, NULL, 1, 1 << 20, NULL, true,
+     "distances below it are left as they are"},
+    {"k", LOCUS_PARAM_INT, NULL, 1, 1 << 10, NULL, true, "what is farther is divided by it"},
+    {0},
+};
+
+static const struct locus_policy_kind leaky_rerope = {
+    .name = "leaky-rerope",
+    .summary = "distances are `window` and what is past it divided by `k` (leaky ReRoPE)",
+    .params = leaky_params,
+    .split = split_leaky,
+    .plain = leaky_window,
+    .moves = true,
+    .group_position = leaky_position,
+    .divisor = leaky_divisor,
+    .reach = leaky_reach,
+};
+
+static const struct locus_policy_kind *const kinds[] = {&full,        &window, &sinks,
+                                                        &self_extend, &rerope, &leaky_rerope};
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -155,18 +269,14 @@ bool locus_policy_acts(const struct locus_policy *policy, int capacity)
     return policy->kind->plain && capacity > policy->kind->plain(policy);
 }
 
-int locus_policy_group_position(const struct locus_policy *policy, int slot)
+int locus_policy_divisor(const struct locus_policy *policy)
 {
-    return (policy->first_position + slot) / policy->values[0];
+    return policy->kind->divisor ? policy->kind->divisor(policy) : 1;
 }
 
 int locus_policy_reach(const struct locus_policy *policy, int trained_length)
 {
-    const int group = policy->values[0], size = policy->values[1];
-    if (!policy->kind->group) return 0;
-    if (size >= trained_length) return trained_length;
-    long long reach = (long long)group * (trained_length - size + size / group);
-    return reach < INT_MAX ? (int)reach : INT_MAX;
+    return policy->kind->reach ? policy->kind->reach(policy, trained_length) : 0;
 }
 
 /* ---- reading and printing ----------------------------------------------------------------- */
@@ -217,7 +327,7 @@ enum locus_status locus_policy_parse(struct locus_policy *policy, const char *te
     struct locus_suggestion suggestion;
     struct locus_policy parsed = {.kind = find_kind(name, &suggestion)};
     if (!parsed.kind) return locus_spec_refuse_name(&source, "policy", &suggestion);
-    const struct locus_spec_table table = {parsed.kind->name, parsed.kind->params, NULL};
+    const struct locus_spec_table table = {parsed.kind->name, parsed.kind->params, NULL, NULL};
     struct locus_spec_values values = {0};
     const char *rest = source.text + name.n_bytes;
     for (struct locus_word pair; locus_spec_next(&rest, &pair);) {
@@ -239,6 +349,9 @@ void locus_policy_print(const struct locus_policy *policy, struct locus_buffer *
 
 /* ---- which schemes it admits -------------------------------------------------------------- */
 
+/* So that a moved query's position, window * k more at most, is an int. */
+enum { MOST_DIVIDED = 1 << 30 };
+
 /* Why a scheme can't serve the policy; NULL: it can. */
 static const char *reason_against(const struct locus_policy_kind *kind,
                                   const struct locus_position *position)
@@ -247,6 +360,8 @@ static const char *reason_against(const struct locus_policy_kind *kind,
         return "it adds positions to the tokens, which can't be moved afterwards";
     if (kind->moves && position->frame == LOCUS_FRAME_QUERY)
         return "its keys depend on the length of the text, which moved positions don't tell";
+    if (kind->divisor && !locus_position_takes_fractions(position))
+        return "it has no positions between two";
     if (locus_position_whole_row(position))
         return "it counts over all keys before a token, at one position each";
     return NULL;
@@ -258,6 +373,10 @@ enum locus_status locus_policy_admit(const struct locus_policy *policy,
 {
     const struct locus_policy_kind *kind = policy->kind;
     if (!locus_policy_acts(policy, capacity)) return LOCUS_OK;
+    if (kind->divisor && policy->first_position > MOST_DIVIDED - capacity)
+        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                          "attention %s counts positions to %d; the session's end at %lld",
+                          kind->name, MOST_DIVIDED, (long long)policy->first_position + capacity);
     for (int i = 0; i < positions->n; i++) {
         const struct locus_position *position = &positions->schemes[i];
         const char *reason = reason_against(kind, position);

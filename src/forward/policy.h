@@ -17,7 +17,7 @@ struct locus_span {
     int first, end; /* slots; nothing to see where end <= first */
     int q_position;
     bool moved; /* q_position is not the row's own: the second rotation of the query */
-    bool group; /* keys are those of the group store, at locus_policy_group_position */
+    bool group; /* keys are those of the group store, at group_position */
 };
 
 enum { LOCUS_MAX_SPANS = 2, LOCUS_POLICY_PARAMS = 2 };
@@ -37,7 +37,14 @@ struct locus_policy_kind {
     int (*pinned)(const struct locus_policy *policy);
     bool hides; /* beyond, some keys are not seen, and need not be held */
     bool moves; /* beyond, some keys are seen at another distance */
-    bool group; /* beyond, keys are cached a second time */
+    /* OPTIONAL: the position of a slot's key in the group store, where keys are cached again. */
+    int (*group_position)(const struct locus_policy *policy, int slot);
+    /* OPTIONAL: what positions of moved spans and of the group store are counted in: as many make
+     * one. None: whole positions. */
+    int (*divisor)(const struct locus_policy *policy);
+    /* OPTIONAL: positions until a key is seen at a distance of trained_length or more; INT_MAX:
+     * there is no such position. */
+    int (*reach)(const struct locus_policy *policy, int trained_length);
 };
 
 /* A policy in use. */
@@ -65,11 +72,10 @@ enum locus_status locus_policy_admit(const struct locus_policy *policy,
 /* True if a session of `capacity` slots has rows past the policy's plain ones. */
 bool locus_policy_acts(const struct locus_policy *policy, int capacity);
 
-/* The position of a slot's key in the group store. */
-int locus_policy_group_position(const struct locus_policy *policy, int slot);
+/* How many of what its moved positions are counted in make one. */
+int locus_policy_divisor(const struct locus_policy *policy);
 
-/* Positions until a key is seen at a distance of trained_length or more; 0 where no such limit is
- * the policy's own. */
+/* The kind's reach; 0 where no such limit is the policy's own. */
 int locus_policy_reach(const struct locus_policy *policy, int trained_length);
 
 #endif

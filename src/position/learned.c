@@ -5,22 +5,26 @@
  * say how many positions there are. Past them `beyond` decides: `interpolate` reads row p / factor,
  * linearly between two rows (position interpolation, Chen et al., arXiv 2306.15595, for a table).
  * factor=auto puts the session's last position on the last row: (n - 1) / (rows - 1), at least 1.
+ * `tile` reads the rows as `wrap` does: a table that is made longer by copies of itself, as
+ * Longformer (Beltagy et al., arXiv 2004.05150, section 5) and BigBird begin from RoBERTa's.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "position/places.h"
 #include "position/registry.h"
 #include "position/tensors.h"
 
-enum beyond { BEYOND_ERROR, BEYOND_CLAMP, BEYOND_WRAP, BEYOND_INTERPOLATE };
+enum beyond { BEYOND_ERROR, BEYOND_CLAMP, BEYOND_WRAP, BEYOND_INTERPOLATE, BEYOND_TILE };
 
 struct learned {
     const float *table; /* [n_rows, n_embd], past the offset; the model's */
     int n_rows, n_embd;
     enum beyond beyond;
     double factor;
+    struct locus_places places;
 };
 
 /* The largest number of positions whose p / factor is at most the last row. */
@@ -37,15 +41,16 @@ static int interpolated_positions(int n_rows, double factor)
 
 static const char table_name[] = "position_embd.weight";
 
-/* The least factor under which position session_length - 1 is not past the last row; 1 where there
- * is no table to stretch, as init will say. */
+/* The least factor under which the session's last place is not past the last row; 1 where there is
+ * no table to stretch, as init will say. */
 static double least_factor(const struct locus_position_env *env,
                            const struct locus_position_spec *spec)
 {
     int rows = 0, cols;
     if (!env->tensor || !env->tensor(env->source, table_name, &rows, &cols)) return 1;
     const double last = (double)rows - locus_position_int(spec, "offset") - 1;
-    const double farthest = env->session_length - 1;
+    const int random = locus_position_int(spec, "random");
+    const double farthest = (random > 0 ? random : env->session_length) - 1;
     if (last < 1 || farthest <= last) return 1;
     double factor = farthest / last;
     while (farthest / factor > last) /* the quotient was rounded down */
@@ -63,7 +68,28 @@ static void settle(struct locus_position_spec *spec, const struct locus_position
 static const char *lacks(const struct locus_position_spec *spec, const char *key)
 {
     const bool stretches = locus_position_int(spec, "beyond") == BEYOND_INTERPOLATE;
-    return !strcmp(key, "factor") && !stretches ? "beyond=interpolate" : NULL;
+    if (!strcmp(key, "factor") && !stretches) return "beyond=interpolate";
+    return locus_places_lacks(spec, key);
+}
+
+/* Places that there are; 0: unbounded. */
+static int count_places(const struct learned *learned)
+{
+    switch (learned->beyond) {
+    case BEYOND_ERROR:
+        return learned->n_rows;
+    case BEYOND_INTERPOLATE:
+        return interpolated_positions(learned->n_rows, learned->factor);
+    default:
+        return 0;
+    }
+}
+
+static void free_learned(void *state)
+{
+    struct learned *learned = state;
+    if (learned) locus_places_free(&learned->places);
+    free(learned);
 }
 
 static enum locus_status init_learned(void **state, const struct locus_position_env *env,
@@ -84,33 +110,31 @@ static enum locus_status init_learned(void **state, const struct locus_position_
                           offset, rows, name);
     struct learned *learned = calloc(1, sizeof *learned);
     if (!learned) return locus_fail_memory(error, sizeof *learned);
-    *learned = (struct learned){table + (size_t)offset * (size_t)env->n_embd, rows - offset,
-                                env->n_embd, beyond, factor};
     *state = learned;
-    return LOCUS_OK;
+    *learned = (struct learned){.table = table + (size_t)offset * (size_t)env->n_embd,
+                                .n_rows = rows - offset,
+                                .n_embd = env->n_embd,
+                                .beyond = beyond,
+                                .factor = factor};
+    const struct locus_places_query places = {"learned", env, spec, 0, count_places(learned)};
+    return locus_places_init(&learned->places, &places, error);
 }
 
 static int max_positions(const void *state)
 {
     const struct learned *learned = state;
-    switch (learned->beyond) {
-    case BEYOND_ERROR:
-        return learned->n_rows;
-    case BEYOND_INTERPOLATE:
-        return interpolated_positions(learned->n_rows, learned->factor);
-    default:
-        return 0;
-    }
+    return learned->places.random ? learned->places.random : count_places(learned);
 }
 
-/* The table's row for a position, and how far towards the next row it lies, in [0, 1). */
-static int find_row(const struct learned *learned, int position, float *towards_next)
+/* The table's row for a place, and how far towards the next row it lies, in [0, 1). */
+static int find_row(const struct learned *learned, int place, float *towards_next)
 {
     int last = learned->n_rows - 1;
     *towards_next = 0;
-    if (learned->beyond == BEYOND_WRAP) return position % learned->n_rows;
-    if (learned->beyond != BEYOND_INTERPOLATE) return position < last ? position : last;
-    double x = position / learned->factor, row = floor(x);
+    if (learned->beyond == BEYOND_WRAP || learned->beyond == BEYOND_TILE)
+        return place % learned->n_rows;
+    if (learned->beyond != BEYOND_INTERPOLATE) return place < last ? place : last;
+    double x = place / learned->factor, row = floor(x);
     if (row >= last) return last;
     *towards_next = (float)(x - row);
     return (int)row;
@@ -122,7 +146,8 @@ static void embed(const void *state, const struct locus_embed_op *op)
     size_t n_embd = (size_t)learned->n_embd;
     float *x = op->x;
     for (int i = 0; i < op->n; i++, x += n_embd) {
-        const int place = op->coordinates ? op->coordinates[i] : op->first_position + i;
+        const int position = op->coordinates ? op->coordinates[i] : op->first_position + i;
+        const int place = locus_place(&learned->places, position);
         float t;
         const float *row = learned->table + (size_t)find_row(learned, place, &t) * n_embd;
         if (t == 0) {
@@ -144,10 +169,12 @@ static bool takes_axes(const void *state, int n_axes)
 
 static const struct locus_param params[] = {
     {"offset", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false, "the table's row for position 0"},
-    {"beyond", LOCUS_PARAM_CHOICE, "error", 0, 0, "error|clamp|wrap|interpolate", false,
-     "past the table: refuse, repeat its last row, start again, or stretch it by factor"},
+    {"beyond", LOCUS_PARAM_CHOICE, "error", 0, 0, "error|clamp|wrap|interpolate|tile", false,
+     "past the table: refuse, repeat its last row, start again (wrap; as copies one after another "
+     "to train on, tile), or stretch it by factor"},
     {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
      "interpolate: position p reads row p / factor (auto: the last one reads the last row)"},
+    LOCUS_PLACE_PARAMS,
     {0},
 };
 
@@ -165,7 +192,7 @@ const struct locus_position_scheme locus_scheme_learned = {
     .settle = settle,
     .lacks = lacks,
     .init = init_learned,
-    .free = free,
+    .free = free_learned,
     .max_positions = max_positions,
     .embed = embed,
     .takes_axes = takes_axes,

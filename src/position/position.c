@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/math.h"
 #include "position/layers.h"
 
 /* What a scheme's hooks answer to. */
@@ -43,12 +44,41 @@ static enum locus_status init_state(struct locus_position *position,
     return locus_fail(error, own.status ? own.status : status, "%s", own.message);
 }
 
+/* ---- the keys of any SPEC ----------------------------------------------------------------- */
+
+/* logn: log n scaling (Su, "Attention's scale from entropy invariance", kexue.fm, 2021), with the
+ * floor of 1 and the count p + 1 of Qwen (arXiv 2309.16609, and its code): of positions, whatever a
+ * cache policy shows. temperature: softmax(scores / T), YaRN's t (arXiv 2309.00071), the bias being
+ * in the scores. */
+static enum locus_status init_common(struct locus_position *position,
+                                     const struct locus_position_env *env, locus_error *error)
+{
+    const double stated = locus_position_number(&position->spec, "trained");
+    const double trained = stated > 0 ? stated : env->trained_length;
+    position->over_temperature = (float)(1 / locus_position_number(&position->spec, "temperature"));
+    if (locus_position_int(&position->spec, "logn") == 0) return LOCUS_OK;
+    if (trained < 2)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position %s: the trained length is %g; expected 2 or more for "
+                          "logn=position",
+                          position->spec.scheme->name, trained);
+    position->log_trained = locus_log(trained);
+    return LOCUS_OK;
+}
+
+float locus_position_query_scale(const struct locus_position *position, int at)
+{
+    if (position->log_trained == 0) return 1;
+    const double scale = locus_log(at + 1.0) / position->log_trained;
+    return scale > 1 ? (float)scale : 1;
+}
+
 enum locus_status locus_position_init(struct locus_position *position,
                                       const struct locus_position_env *env, locus_error *error)
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
-    enum locus_status status = init_state(position, env, error);
-    if (status) return status;
+    enum locus_status status = init_common(position, env, error);
+    if (status || (status = init_state(position, env, error))) return status;
     if (scheme->frame) position->frame = scheme->frame(position->state);
     if (scheme->embed_floats) position->embed_floats = scheme->embed_floats(position->state);
     if (scheme->layer_floats) position->layer_floats = scheme->layer_floats(position->state);

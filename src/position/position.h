@@ -38,6 +38,8 @@ struct locus_position {
     void *state;
     enum locus_frame frame;
     int embed_floats, layer_floats;
+    double log_trained;     /* logn=position: ln of the trained length; 0: queries aren't scaled */
+    float over_temperature; /* what scores are multiplied by after the bias */
 };
 
 /* The schemes of a model's layers. The first also has the tokens. */
@@ -116,6 +118,9 @@ static inline void locus_position_bias(const struct locus_position *position,
     if (scheme->bias) scheme->bias(position->state, op);
 }
 
+/* What the projected query at a position is multiplied by. */
+float locus_position_query_scale(const struct locus_position *position, int at);
+
 /* What its hooks are, for those who may not ask which scheme it is. */
 static inline bool locus_position_has_bias(const struct locus_position *position)
 {
@@ -149,6 +154,14 @@ static inline bool locus_position_takes_axes(const struct locus_position *positi
 {
     const struct locus_position_scheme *scheme = position->spec.scheme;
     if (scheme->takes_axes) return scheme->takes_axes(position->state, n_axes);
+    return !scheme->embed && !scheme->rotate && !scheme->bias;
+}
+
+/* The same of positions between two. */
+static inline bool locus_position_takes_fractions(const struct locus_position *position)
+{
+    const struct locus_position_scheme *scheme = position->spec.scheme;
+    if (scheme->takes_fractions) return scheme->takes_fractions(position->state);
     return !scheme->embed && !scheme->rotate && !scheme->bias;
 }
 

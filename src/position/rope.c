@@ -6,6 +6,10 @@
  * paired with k + dim/2 (`half`: GPT-NeoX, Llama as Hugging Face has it) or 2k with 2k+1
  * (`adjacent`: RoFormer, GPT-J, Llama in GGUF). Dimensions from `dim` on are left as they are.
  *
+ * p < 1 (p-RoPE, Barbero et al., "Round and Round We Go!", arXiv 2410.06205, section 6) rotates the
+ * first floor(p dim / 2) pairs, of the highest frequencies, and leaves the others as they are. (A
+ * smaller `dim` spaces all frequencies over fewer pairs instead.)
+ *
  * Scalings (rope_scaling.h) change the frequencies theta_k, and cosines and sines by a factor m. Of
  * those that depend on the text's length n, `length=N` takes one n for all; `length=row` takes n =
  * i + 1 for query row i and for every key it reads, so that keys are rotated for each row anew.
@@ -17,8 +21,9 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "position/places.h"
 #include "position/registry.h"
-#include "position/rope_scaling.h"
+#include "position/rope_params.h"
 #include "position/tables.h"
 #include "position/tensors.h"
 
@@ -26,6 +31,7 @@ enum { MAX_AXES = 3 };
 
 struct rope {
     struct locus_rope_scaling scaling;
+    struct locus_places places;
     /* [n_tables, n_rows, dim/2] each, times m, of positions from `first` on, n_filled of them so
      * far. The first table is for texts up to the trained length, where that matters. */
     float *cosines, *sines;
@@ -36,6 +42,7 @@ struct rope {
     double *thetas; /* dynamic by row: [session's end - past, dim/2], from n = past + 1 on */
     int past, n_past, trained; /* n_past: those that have been filled */
     int dim, head_dim;
+    size_t n_pairs;                /* that are rotated */
     int n_axes;                    /* sections of pairs, each rotated by its own axis */
     size_t sections[MAX_AXES + 1]; /* pairs at which they begin, and the end */
     bool own_ladders;
@@ -88,77 +95,11 @@ static enum locus_status find_tensors(struct locus_rope_scaling *scaling,
     return status;
 }
 
-static enum locus_status check_scaling(const struct locus_rope_scaling *scaling, int head_dim,
-                                       locus_error *error)
-{
-    enum locus_rope_scaling_kind kind = scaling->kind;
-    if (scaling->dim < 2 || scaling->dim > head_dim || scaling->dim % 2 != 0)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: dim is %d; expected an even number from 2 to the head's "
-                          "width %d",
-                          scaling->dim, head_dim);
-    if ((kind == LOCUS_ROPE_NTK || kind == LOCUS_ROPE_DYNAMIC) && scaling->dim < 4)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: dim is %d; expected 4 or more for scaling=%s",
-                          scaling->dim, kind == LOCUS_ROPE_NTK ? "ntk" : "dynamic");
-    if (kind == LOCUS_ROPE_YARN && scaling->base <= 1)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: base is 1; expected more for scaling=yarn");
-    if (kind == LOCUS_ROPE_YARN && scaling->beta_fast <= scaling->beta_slow)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: beta_fast is %g; expected more than beta_slow, %g",
-                          scaling->beta_fast, scaling->beta_slow);
-    if (kind == LOCUS_ROPE_LLAMA3 && scaling->high <= scaling->low)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: high is %g; expected more than low, %g", scaling->high,
-                          scaling->low);
-    if (kind == LOCUS_ROPE_LONGROPE && scaling->trained < 2)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "position rope: trained is 1; expected 2 or more for scaling=longrope");
-    return LOCUS_OK;
-}
-
-static struct locus_rope_scaling read_scaling(const struct locus_position_spec *spec)
-{
-    return (struct locus_rope_scaling){
-        .kind = (enum locus_rope_scaling_kind)locus_position_int(spec, "scaling"),
-        .dim = locus_position_int(spec, "dim"),
-        .base = locus_position_number(spec, "base"),
-        .factor = locus_position_number(spec, "factor"),
-        .trained = locus_position_number(spec, "trained"),
-        .beta_fast = locus_position_number(spec, "beta_fast"),
-        .beta_slow = locus_position_number(spec, "beta_slow"),
-        .truncate = locus_position_int(spec, "truncate") == 1,
-        .low = locus_position_number(spec, "low"),
-        .high = locus_position_number(spec, "high"),
-        .attn_factor = locus_position_number(spec, "attn_factor"),
-        .factors = (enum locus_rope_factors)locus_position_int(spec, "factors"),
-    };
-}
-
-/* Where each row is rotated by its own length, and the text's is known, all are rotated by that. */
-static void settle(struct locus_position_spec *spec, const struct locus_position_env *env)
-{
-    const struct locus_rope_scaling scaling = read_scaling(spec);
-    if (env->text_length > 0 && locus_rope_varies(&scaling) &&
-        !locus_position_given(spec, "length"))
-        locus_position_set(spec, "length", env->text_length);
-}
-
-static double reach(const struct locus_position_spec *spec, const char **formula)
-{
-    const struct locus_rope_scaling scaling = read_scaling(spec);
-    *formula =
-        "Under ntk factor is alpha, not a ratio of lengths: it carries a model to about\n"
-        "alpha^(2 k/(dim-2)) times `trained`, where k = dim ln(trained / 2 pi) / (2 ln base)";
-    if (scaling.kind != LOCUS_ROPE_NTK || scaling.dim < 4 || scaling.base <= 1) return 0;
-    return locus_rope_ntk_reach(&scaling) * scaling.trained;
-}
-
 static void free_rope(void *state)
 {
     struct rope *rope = state;
     if (!rope) return;
+    locus_places_free(&rope->places);
     locus_aligned_free(rope->cosines);
     locus_aligned_free(rope->sines);
     free(rope->frequencies);
@@ -179,7 +120,7 @@ static void fill_frequencies(const struct rope *rope, double n, double *theta)
 }
 
 /* n pairs at a place. The angle is one product in double, whatever the session's length. */
-static void fill_row(const struct rope *rope, int place, const double *theta, size_t n,
+static void fill_row(const struct rope *rope, double place, const double *theta, size_t n,
                      float *cosines, float *sines)
 {
     for (size_t k = 0; k < n; k++) {
@@ -199,8 +140,9 @@ static void fill(void *state, int n_positions)
     for (size_t table = 0; table < rope->n_tables; table++)
         for (int row = rope->n_filled; row < n; row++) {
             const size_t at = (table * (size_t)rope->n_rows + (size_t)row) * half;
-            fill_row(rope, rope->first + row, rope->frequencies + table * half, half,
-                     rope->cosines + at, rope->sines + at);
+            fill_row(rope, locus_place(&rope->places, rope->first + row),
+                     rope->frequencies + table * half, rope->n_pairs, rope->cosines + at,
+                     rope->sines + at);
         }
     if (n > rope->n_filled) rope->n_filled = n;
     if (!rope->by_row || !rope->dynamic) return;
@@ -252,15 +194,20 @@ static enum locus_status find_sections(struct rope *rope, const struct locus_rop
     for (int axis = 1; axis < MAX_AXES; axis++) {
         const int first = locus_position_int(spec, keys[axis]);
         if (first == 0) continue;
-        if (rope->n_axes < axis || first <= (int)rope->sections[axis - 1] || first >= rope->dim / 2)
+        if (rope->n_axes < axis || first <= (int)rope->sections[axis - 1] ||
+            first >= (int)rope->n_pairs)
             return locus_fail(
                 error, LOCUS_ERROR_ARGUMENT,
                 "position rope: %s is %d; expected a pair past the axis before it and "
-                "below dim/2, %d",
-                keys[axis], first, rope->dim / 2);
+                "below the %d that are rotated",
+                keys[axis], first, (int)rope->n_pairs);
         rope->sections[rope->n_axes++] = (size_t)first;
     }
-    rope->sections[rope->n_axes] = half_of(rope);
+    rope->sections[rope->n_axes] = rope->n_pairs;
+    if (rope->own_ladders && rope->n_pairs < half_of(rope))
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: ladder=own with p=%g; expected p=1",
+                          locus_position_number(spec, "p"));
     const bool scaled = scaling->kind != LOCUS_ROPE_UNSCALED && scaling->kind != LOCUS_ROPE_LINEAR;
     if (rope->own_ladders && scaled)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
@@ -272,9 +219,9 @@ static enum locus_status find_sections(struct rope *rope, const struct locus_rop
 static enum locus_status init_rope(void **state, const struct locus_position_env *env,
                                    const struct locus_position_spec *spec, locus_error *error)
 {
-    struct locus_rope_scaling scaling = read_scaling(spec);
+    struct locus_rope_scaling scaling = locus_rope_read(spec);
     int length = locus_position_int(spec, "length");
-    enum locus_status status = check_scaling(&scaling, env->head_dim, error);
+    enum locus_status status = locus_rope_check(&scaling, env->head_dim, error);
     if (!status) status = find_tensors(&scaling, env, error);
     if (status) return status;
     struct rope *rope = calloc(1, sizeof *rope);
@@ -290,7 +237,17 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
         .dynamic = scaling.kind == LOCUS_ROPE_DYNAMIC,
         .own_ladders = locus_position_int(spec, "ladder") == 1,
     };
-    if ((status = find_sections(rope, &scaling, spec, error))) return status;
+    rope->n_pairs = (size_t)(locus_position_number(spec, "p") * scaling.dim / 2);
+    if (rope->n_pairs == 0)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "position rope: p is %g, which rotates none of %d pairs; expected %g or "
+                          "more, or position none",
+                          locus_position_number(spec, "p"), scaling.dim / 2, 2.0 / scaling.dim);
+    const struct locus_places_query places = {"rope", env, spec, locus_position_int(spec, "offset"),
+                                              0};
+    if ((status = find_sections(rope, &scaling, spec, error)) ||
+        (status = locus_places_init(&rope->places, &places, error)))
+        return status;
     return make_tables(rope, env, length, error);
 }
 
@@ -333,21 +290,22 @@ static void rotate_heads(const struct rope *rope, float *rows, int n_heads, cons
     }
 }
 
-/* Pairs [first, end) to a place in a text longer, n, than the tables are for. */
+/* Pairs [first, end) to a position in a text longer, n, than the tables are for. */
 static void rotate_past(const struct rope *rope, float *rows, int n_heads, int position, int n,
                         size_t first, size_t end)
 {
     const double *theta = rope->thetas + (size_t)(n - rope->past - 1) * half_of(rope);
+    const int place = locus_place(&rope->places, position);
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
     for (; first < end; first += LOCUS_ANGLES) {
         size_t left = end - first, count = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
-        locus_sine_cosine_row(position, theta + first, (int)count, sines, cosines);
+        locus_sine_cosine_row(place, theta + first, (int)count, sines, cosines);
         rotate_heads(rope, rows, n_heads, cosines, sines, first, count);
     }
 }
 
 /* Pairs [first, end) to a place that the tables have no row for. */
-static void rotate_beyond(const struct rope *rope, float *rows, int n_heads, int place,
+static void rotate_beyond(const struct rope *rope, float *rows, int n_heads, double place,
                           const double *theta, size_t first, size_t end)
 {
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
@@ -358,18 +316,28 @@ static void rotate_beyond(const struct rope *rope, float *rows, int n_heads, int
     }
 }
 
-/* Pairs [first, end) to a place, by one of the tables. */
-static void rotate_by_table(const struct rope *rope, float *rows, int n_heads, int place,
+/* Pairs [first, end) to a position, by one of the tables. */
+static void rotate_by_table(const struct rope *rope, float *rows, int n_heads, int position,
                             size_t table, size_t first, size_t end)
 {
-    const int row = place - rope->first;
+    const int row = position - rope->first;
     if (row < 0 || row >= rope->n_filled) {
-        rotate_beyond(rope, rows, n_heads, place, rope->frequencies + table * half_of(rope), first,
-                      end);
+        rotate_beyond(rope, rows, n_heads, locus_place(&rope->places, position),
+                      rope->frequencies + table * half_of(rope), first, end);
         return;
     }
     const size_t at = (table * (size_t)rope->n_rows + (size_t)row) * half_of(rope) + first;
     rotate_heads(rope, rows, n_heads, rope->cosines + at, rope->sines + at, first, end - first);
+}
+
+/* Rows to positions between two. */
+static void rotate_fractions(const struct rope *rope, const struct locus_rotate_op *op)
+{
+    float *rows = op->rows;
+    for (int i = 0; i < op->n; i++, rows += (size_t)op->n_heads * (size_t)rope->head_dim)
+        rotate_beyond(rope, rows, op->n_heads,
+                      rope->places.offset + (double)op->positions[i] / op->divisor,
+                      rope->frequencies, 0, rope->n_pairs);
 }
 
 static void rotate(const void *state, const struct locus_rotate_op *op)
@@ -378,20 +346,38 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
     const size_t row_floats = (size_t)op->n_heads * (size_t)rope->head_dim;
     const int n_sections = op->coordinates ? rope->n_axes : 1;
     float *rows = op->rows;
+    if (op->divisor > 1) {
+        rotate_fractions(rope, op);
+        return;
+    }
     for (int i = 0; i < op->n; i++, rows += row_floats) {
         const int position = op->positions[i];
         const int length = (op->which == LOCUS_KEY ? op->origin : position) + 1; /* by row */
         const bool past = rope->by_row && length > rope->trained;
         for (int s = 0; s < n_sections; s++) {
-            const int place = op->coordinates ? op->coordinates[i * op->n_axes + s] : position;
+            const int along = op->coordinates ? op->coordinates[i * op->n_axes + s] : position;
             const size_t first = op->coordinates ? rope->sections[s] : 0;
-            const size_t end = op->coordinates ? rope->sections[s + 1] : half_of(rope);
+            const size_t end = op->coordinates ? rope->sections[s + 1] : rope->n_pairs;
             if (past && rope->dynamic)
-                rotate_past(rope, rows, op->n_heads, place, length, first, end);
+                rotate_past(rope, rows, op->n_heads, along, length, first, end);
             else
-                rotate_by_table(rope, rows, op->n_heads, place, past, first, end);
+                rotate_by_table(rope, rows, op->n_heads, along, past, first, end);
         }
     }
+}
+
+static int max_positions(const void *state)
+{
+    const struct rope *rope = state;
+    return rope->places.random;
+}
+
+/* Places are drawn for whole positions alone, and each row's own frequencies are for its own place.
+ */
+static bool takes_fractions(const void *state)
+{
+    const struct rope *rope = state;
+    return !rope->places.drawn && !rope->by_row;
 }
 
 static bool takes_axes(const void *state, int n_axes)
@@ -400,44 +386,6 @@ static bool takes_axes(const void *state, int n_axes)
     return n_axes == rope->n_axes;
 }
 
-static const struct locus_param params[] = {
-    {"pairs", LOCUS_PARAM_CHOICE, "half", 0, 0, "half|adjacent", true,
-     "which dimensions are rotated together: k and k + dim/2, or 2k and 2k + 1"},
-    {"dim", LOCUS_PARAM_INT, "head_dim", 2, 1 << 20, NULL, true,
-     "dimensions of a head that are rotated, the first ones"},
-    {"base", LOCUS_PARAM_FLOAT, "10000", 1, 1e15, NULL, true,
-     "pair k is rotated by base^(-2k/dim) a position"},
-    {"scaling", LOCUS_PARAM_CHOICE, "none", 0, 0, "none|linear|ntk|dynamic|yarn|llama3|longrope",
-     false, "how angles are changed for texts longer than `trained`"},
-    {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
-     "how many times longer (auto: the session's length over `trained`, at least 1); ntk: alpha"},
-    {"trained", LOCUS_PARAM_INT, "trained_length", 1, 1 << 30, NULL, false,
-     "the length before any scaling"},
-    {"length", LOCUS_PARAM_INT, "row", 1, 1 << 30, "row", false,
-     "dynamic, longrope: the text's length, or each row's own"},
-    {"beta_fast", LOCUS_PARAM_FLOAT, "32", 1e-6, 1e6, NULL, false,
-     "yarn: a pair that turns as often within `trained` is kept"},
-    {"beta_slow", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
-     "yarn: a pair that turns no oftener is divided by factor"},
-    {"truncate", LOCUS_PARAM_INT, "1", 0, 1, NULL, false,
-     "yarn: 1 rounds the range of pairs between to whole ones"},
-    {"attn_factor", LOCUS_PARAM_FLOAT, "auto", 0, 1e6, "auto", false,
-     "yarn, longrope: multiplies cosines and sines (auto: the paper's value)"},
-    {"low", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
-     "llama3: wavelengths above trained/low are multiplied by factor"},
-    {"high", LOCUS_PARAM_FLOAT, "4", 1e-6, 1e6, NULL, false,
-     "llama3: wavelengths below trained/high are kept"},
-    {"factors", LOCUS_PARAM_CHOICE, "auto", 0, 0, "auto|short|long", false,
-     "longrope: which of the checkpoint's factors (auto: long past `trained`)"},
-    {"axis1", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
-     "above 0: pairs from this one on are rotated by the second coordinate a token has (M-RoPE)"},
-    {"axis2", LOCUS_PARAM_INT, "0", 0, 1 << 20, NULL, false,
-     "above 0: pairs from this one on are rotated by the third"},
-    {"ladder", LOCUS_PARAM_CHOICE, "shared", 0, 0, "shared|own", false,
-     "axes share one row of frequencies (Qwen2-VL), or each begins anew (axial)"},
-    {0},
-};
-
 static const char *const tensors[] = {
     "rope_freqs.weight",
     "rope_factors_short.weight",
@@ -445,78 +393,21 @@ static const char *const tensors[] = {
     NULL,
 };
 
-/* Whether `trained` has an effect. A factor that is a word (auto, negative) is a ratio to it. */
-static bool uses_trained(const struct locus_rope_scaling *scaling)
-{
-    switch (scaling->kind) {
-    case LOCUS_ROPE_UNSCALED:
-        return false;
-    case LOCUS_ROPE_LINEAR:
-        return scaling->factor < 0;
-    case LOCUS_ROPE_NTK: /* its reach */
-    case LOCUS_ROPE_DYNAMIC:
-        return true;
-    case LOCUS_ROPE_YARN:
-    case LOCUS_ROPE_LLAMA3:
-        return scaling->factor != 1;
-    case LOCUS_ROPE_LONGROPE:
-        return scaling->factors == LOCUS_ROPE_BY_LENGTH ||
-               (scaling->attn_factor < 0 && scaling->factor != 1);
-    }
-    return true;
-}
-
-/* Scalings that read a parameter, and whether they do at a factor of 1. */
-static const struct reader {
-    const char *key;
-    int scalings;
-    bool stretched; /* not at 1 */
-    const char *expected;
-} readers[] = {
-    {"factor", ~(1 << LOCUS_ROPE_UNSCALED), false, "a scaling"},
-    {"length", 1 << LOCUS_ROPE_DYNAMIC | 1 << LOCUS_ROPE_LONGROPE, false,
-     "scaling=dynamic or longrope"},
-    {"beta_fast", 1 << LOCUS_ROPE_YARN, true, "scaling=yarn and a factor that isn't 1"},
-    {"beta_slow", 1 << LOCUS_ROPE_YARN, true, "scaling=yarn and a factor that isn't 1"},
-    {"truncate", 1 << LOCUS_ROPE_YARN, true, "scaling=yarn and a factor that isn't 1"},
-    {"attn_factor", 1 << LOCUS_ROPE_YARN | 1 << LOCUS_ROPE_LONGROPE, false,
-     "scaling=yarn or longrope"},
-    {"low", 1 << LOCUS_ROPE_LLAMA3, true, "scaling=llama3 and a factor that isn't 1"},
-    {"high", 1 << LOCUS_ROPE_LLAMA3, true, "scaling=llama3 and a factor that isn't 1"},
-    {"factors", 1 << LOCUS_ROPE_LONGROPE, false, "scaling=longrope"},
-};
-
-static const char *lacks(const struct locus_position_spec *spec, const char *key)
-{
-    const struct locus_rope_scaling scaling = read_scaling(spec);
-    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
-        const struct reader *reader = &readers[i];
-        if (strcmp(reader->key, key) != 0) continue;
-        if (!(reader->scalings >> scaling.kind & 1) || (reader->stretched && scaling.factor == 1))
-            return reader->expected;
-    }
-    if (scaling.kind == LOCUS_ROPE_LONGROPE && scaling.factors != LOCUS_ROPE_BY_LENGTH &&
-        !strcmp(key, "length"))
-        return "factors=auto";
-    if (!strcmp(key, "trained") && !uses_trained(&scaling))
-        return scaling.kind == LOCUS_ROPE_LINEAR ? "factor=auto" : "a scaling that stretches";
-    if (!strcmp(key, "ladder") && locus_position_int(spec, "axis1") == 0) return "axis1";
-    return NULL;
-}
-
 const struct locus_position_scheme locus_scheme_rope = {
     .abi = LOCUS_POSITION_ABI,
     .name = "rope",
     .summary = "queries and keys rotated by an angle that grows with the position (RoFormer)",
-    .params = params,
+    .params = locus_rope_params,
     .tensors = tensors,
-    .settle = settle,
-    .lacks = lacks,
-    .reach = reach,
+    .settle = locus_rope_settle,
+    .lacks = locus_rope_lacks,
+    .reach = locus_rope_reach,
     .init = init_rope,
     .free = free_rope,
     .fill = fill,
     .rotate = rotate,
+    .max_positions = max_positions,
     .takes_axes = takes_axes,
+    .takes_fractions = takes_fractions,
     .frame = frame,
 };

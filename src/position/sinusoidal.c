@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "position/places.h"
 #include "position/registry.h"
 #include "position/tables.h"
 
@@ -23,6 +24,7 @@ struct layout {
 
 struct sinusoidal {
     struct layout layout;
+    struct locus_places places;
     double *theta; /* [n_embd / 2 + 2]: of both parts of the columns */
     float *table;  /* [n_rows, n_embd]: positions from `first` on */
     float *row;    /* [n_embd]: of one that has no row there, worked out as it comes */
@@ -65,8 +67,9 @@ static int first_part(const struct sinusoidal *sinusoidal)
     return sinusoidal->layout.width > 0 ? sinusoidal->n_embd / 2 : sinusoidal->n_embd;
 }
 
-static void fill_position(const struct sinusoidal *sinusoidal, int p, float *row)
+static void fill_position(const struct sinusoidal *sinusoidal, int position, float *row)
 {
+    const int p = locus_place(&sinusoidal->places, position);
     const struct layout *layout = &sinusoidal->layout;
     const int first = first_part(sinusoidal), width = layout->width;
     const double *theta = sinusoidal->theta;
@@ -89,6 +92,7 @@ static void free_sinusoidal(void *state)
 {
     struct sinusoidal *sinusoidal = state;
     if (!sinusoidal) return;
+    locus_places_free(&sinusoidal->places);
     locus_aligned_free(sinusoidal->table);
     free(sinusoidal->row);
     free(sinusoidal->theta);
@@ -122,6 +126,9 @@ static enum locus_status init_sinusoidal(void **state, const struct locus_positi
                                       .first = env->first_position,
                                       .n_rows = n < MOST_ROWS ? n : MOST_ROWS,
                                       .n_embd = env->n_embd};
+    const struct locus_places_query places = {"sinusoidal", env, spec, 0, 0};
+    enum locus_status status = locus_places_init(&sinusoidal->places, &places, error);
+    if (status) return status;
     sinusoidal->table = locus_aligned_zalloc((size_t)sinusoidal->n_rows, row_bytes);
     sinusoidal->row = malloc(row_bytes);
     sinusoidal->theta = calloc(n_embd / 2 + 2, sizeof *sinusoidal->theta);
@@ -158,6 +165,12 @@ static void embed(const void *state, const struct locus_embed_op *op)
     }
 }
 
+static int max_positions(const void *state)
+{
+    const struct sinusoidal *sinusoidal = state;
+    return sinusoidal->places.random;
+}
+
 static bool takes_axes(const void *state, int n_axes)
 {
     (void)state;
@@ -176,6 +189,7 @@ static const struct locus_param params[] = {
      "divides the position (after the offset)"},
     {"width", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false,
      "above 0: positions are the cells of a grid this wide, row by row"},
+    LOCUS_PLACE_PARAMS,
     {0},
 };
 
@@ -184,9 +198,11 @@ const struct locus_position_scheme locus_scheme_sinusoidal = {
     .name = "sinusoidal",
     .summary = "fixed sines and cosines of the position, added to the token's vector",
     .params = params,
+    .lacks = locus_places_lacks,
     .init = init_sinusoidal,
     .free = free_sinusoidal,
     .fill = fill,
+    .max_positions = max_positions,
     .embed = embed,
     .takes_axes = takes_axes,
 };

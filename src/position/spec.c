@@ -11,9 +11,17 @@
 
 #include "position/registry.h"
 
-/* What may be set in any SPEC, beside the scheme's own keys. */
+const struct locus_param locus_common_params[] = {
+    {"logn", LOCUS_PARAM_CHOICE, "none", 0, 0, "none|position", false,
+     "position: the query at p times max(1, ln(p + 1) / ln(trained length)) (Su's log n scaling)"},
+    {"temperature", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, NULL, false,
+     "divides scores, after the bias (YaRN's t)"},
+    {0},
+};
+
+/* How a SPEC's text is read, beside all values. */
 static const char nope_key[] = "nope_every", inherit_key[] = "inherit";
-static const char *const common_keys[] = {nope_key, inherit_key, NULL};
+static const char *const reading_keys[] = {nope_key, inherit_key, NULL};
 
 /* What one SPEC says. */
 struct assignment {
@@ -23,9 +31,21 @@ struct assignment {
 
 /* ---- scheme tables ------------------------------------------------------------------------ */
 
+/* Of a SPEC: the scheme's, then those of any. */
 static int count_params(const struct locus_position_scheme *scheme)
 {
-    return locus_params_count(scheme->params);
+    return locus_params_count(scheme->params) + locus_params_count(locus_common_params);
+}
+
+static const struct locus_param *param_at(const struct locus_position_scheme *scheme, int i)
+{
+    const int n = locus_params_count(scheme->params);
+    return i < n ? &scheme->params[i] : &locus_common_params[i - n];
+}
+
+const struct locus_param *locus_spec_param_at(const struct locus_position_spec *spec, int index)
+{
+    return index < count_params(spec->scheme) ? param_at(spec->scheme, index) : NULL;
 }
 
 static bool is_model_value(const char *fallback)
@@ -51,7 +71,9 @@ static bool fallback_value(const struct locus_param *param, const struct locus_p
 /* A key that any SPEC may have can't be a scheme's own. */
 static bool is_common(const char *key)
 {
-    return !strcmp(key, nope_key) || !strcmp(key, inherit_key);
+    const struct locus_word word = {key, strlen(key)};
+    return !strcmp(key, nope_key) || !strcmp(key, inherit_key) ||
+           locus_params_find(locus_common_params, word) >= 0;
 }
 
 /* A name that the grammar of SPECs can say. */
@@ -90,7 +112,7 @@ static enum locus_status fill_defaults(struct locus_position_spec *spec,
                                        const struct locus_position_env *env, locus_error *error)
 {
     const struct locus_position_scheme *scheme = spec->scheme;
-    int n = count_params(scheme);
+    const int n = locus_params_count(scheme->params);
     if (n > LOCUS_MAX_PARAMS)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position %s: its table has more than %d parameters, or no end",
@@ -102,6 +124,8 @@ static enum locus_status fill_defaults(struct locus_position_spec *spec,
                               "position %s: parameter '%s' of its table %s", scheme->name,
                               scheme->params[i].key, fault);
     }
+    for (int i = n; i < count_params(scheme); i++)
+        parse_fallback(param_at(scheme, i), &spec->values[i]);
     return LOCUS_OK;
 }
 
@@ -147,7 +171,8 @@ static enum locus_status read_pair(struct assignment *assignment,
                                    const struct locus_position_scheme *scheme,
                                    struct locus_word pair)
 {
-    const struct locus_spec_table table = {scheme->name, scheme->params, common_keys};
+    const struct locus_spec_table table = {scheme->name, scheme->params, locus_common_params,
+                                           reading_keys};
     struct locus_word key = {0}, value = {0};
     locus_spec_split(pair, &key, &value);
     if (value.n_bytes > 0 && locus_word_is(key, inherit_key))
@@ -219,7 +244,7 @@ static void combine(struct locus_position_spec *spec, const struct assignment *o
 static const char *lacks(const struct locus_position_spec *spec, int i)
 {
     const struct locus_position_scheme *scheme = spec->scheme;
-    return scheme->lacks ? scheme->lacks(spec, scheme->params[i].key) : NULL;
+    return scheme->lacks ? scheme->lacks(spec, param_at(scheme, i)->key) : NULL;
 }
 
 /* Refuses what the text sets, to no effect, to another value than it would have. A checkpoint may
@@ -240,7 +265,7 @@ static enum locus_status check_effects(const struct locus_position_spec *spec,
         if (lacking)
             return locus_spec_refuse(source,
                                      "'%s' has no effect beside the other values; expected %s",
-                                     spec->scheme->params[i].key, lacking);
+                                     param_at(spec->scheme, i)->key, lacking);
     }
     return LOCUS_OK;
 }
@@ -265,7 +290,7 @@ static void mark_stated(struct locus_position_spec *spec,
     for (int i = 0; i < n; i++) {
         bool is_default = spec->values[i] == defaults->values[i];
         bool owns_another = owns->of.given >> i & 1 && owns->of.values[i] != defaults->values[i];
-        if (is_default ? owns_another : is_model_value(spec->scheme->params[i].fallback))
+        if (is_default ? owns_another : is_model_value(param_at(spec->scheme, i)->fallback))
             spec->stated |= (uint32_t)1 << i;
     }
 }
@@ -346,7 +371,7 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
 
 static bool is_printed(const struct locus_position_spec *spec, int i)
 {
-    const struct locus_param *param = &spec->scheme->params[i];
+    const struct locus_param *param = param_at(spec->scheme, i);
     double fallback;
     if (param->shown || spec->stated >> i & 1) return true;
     if (param->type != LOCUS_PARAM_CHOICE && is_model_value(param->fallback)) return false;
@@ -361,7 +386,7 @@ void locus_position_print_range(const struct locus_position_spec *from,
     locus_buffer_append(out, to->scheme->name, strlen(to->scheme->name));
     for (int i = 0; i < n; i++) {
         if (!is_printed(to, i)) continue;
-        const struct locus_param *param = &to->scheme->params[i];
+        const struct locus_param *param = param_at(to->scheme, i);
         locus_buffer_printf(out, "%c%s=", separator, param->key);
         if (from->scheme == to->scheme && from->values[i] != to->values[i]) {
             locus_param_print(param, from->values[i], out);
@@ -385,7 +410,10 @@ double locus_position_reach(const struct locus_position_spec *spec, const char *
 
 static int find_key(const struct locus_position_spec *spec, const char *key)
 {
-    return locus_params_find(spec->scheme->params, (struct locus_word){key, strlen(key)});
+    const struct locus_word word = {key, strlen(key)};
+    const int own = locus_params_find(spec->scheme->params, word);
+    const int common = locus_params_find(locus_common_params, word);
+    return own < 0 && common >= 0 ? locus_params_count(spec->scheme->params) + common : own;
 }
 
 LOCUS_API double locus_position_number(const struct locus_position_spec *spec, const char *key)

@@ -22,6 +22,13 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
                                      const struct locus_position_scheme *scheme,
                                      const struct locus_position_env *env);
 
+/* What any SPEC may set, beside the scheme's own parameters; ends with a NULL key. */
+extern const struct locus_param locus_common_params[];
+
+/* Parameter `index` of a SPEC, whose value is values[index]: the scheme's, then those of any. NULL
+ * past the last. */
+const struct locus_param *locus_spec_param_at(const struct locus_position_spec *spec, int index);
+
 /* The scheme of that name, `users` (NULL: none) among them; NULL: there is none. */
 const struct locus_position_scheme *locus_spec_scheme(struct locus_word name,
                                                       const struct locus_position_scheme *users);

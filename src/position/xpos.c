@@ -15,6 +15,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "position/places.h"
 #include "position/registry.h"
 #include "position/tables.h"
 
@@ -25,7 +26,9 @@ struct xpos {
     double *thetas, *zetas; /* [dim/2] */
     double scale_base;
     float *query_scales; /* [n_distances, dim/2]: zeta^(n/scale_base), n from the origin */
-    float *key_scales;   /* [block_length, dim/2]: zeta^(-n/scale_base) */
+    float *key_scales;   /* [block_places, dim/2]: zeta^(-n/scale_base) */
+    struct locus_places places;
+    int block_places; /* that the positions of a block may lie across */
     struct locus_position_env env;
     int first, n_rows, n_distances; /* n_*: those that have been filled */
     size_t half, head_dim;
@@ -36,6 +39,7 @@ static void free_xpos(void *state)
 {
     struct xpos *xpos = state;
     if (!xpos) return;
+    locus_places_free(&xpos->places);
     locus_aligned_free(xpos->cosines);
     locus_aligned_free(xpos->sines);
     free(xpos->thetas);
@@ -43,6 +47,27 @@ static void free_xpos(void *state)
     locus_aligned_free(xpos->query_scales);
     locus_aligned_free(xpos->key_scales);
     free(xpos);
+}
+
+/* Places across which the positions of a block may lie, and all those below n_positions. */
+static int count_block_places(const struct locus_places *places,
+                              const struct locus_position_env *env)
+{
+    int most = env->block_length;
+    for (int p = 0; places->drawn && p < env->session_length; p++) {
+        const int last = p + env->block_length < env->session_length ? p + env->block_length
+                                                                     : env->session_length;
+        const int n = places->drawn[last - 1] - places->drawn[p] + 1;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static int count_distances(const struct xpos *xpos, int n_positions)
+{
+    const int *drawn = xpos->places.drawn;
+    if (!drawn) return locus_distance_count(&xpos->env, n_positions);
+    return drawn[n_positions - 1] - drawn[0] + 1;
 }
 
 static void fill_angle(int place, double theta, float *cosine_at, float *sine_at)
@@ -56,12 +81,12 @@ static void fill_angle(int place, double theta, float *cosine_at, float *sine_at
 static void fill(void *state, int n_positions)
 {
     struct xpos *xpos = state;
-    const int n_distances = locus_distance_count(&xpos->env, n_positions);
+    const int n_distances = count_distances(xpos, n_positions);
     for (; xpos->n_rows < n_positions - xpos->first; xpos->n_rows++) {
         const size_t at = (size_t)xpos->n_rows * xpos->half;
+        const int place = locus_place(&xpos->places, xpos->first + xpos->n_rows);
         for (size_t k = 0; k < xpos->half; k++)
-            fill_angle(xpos->first + xpos->n_rows, xpos->thetas[k], xpos->cosines + at + k,
-                       xpos->sines + at + k);
+            fill_angle(place, xpos->thetas[k], xpos->cosines + at + k, xpos->sines + at + k);
     }
     for (; xpos->n_distances < n_distances; xpos->n_distances++)
         for (size_t k = 0; k < xpos->half; k++) {
@@ -71,20 +96,26 @@ static void fill(void *state, int n_positions)
         }
 }
 
-static enum locus_status check(const struct locus_position_env *env, int dim, double zeta,
-                               double scale_base, locus_error *error)
+static enum locus_status check_dim(const struct locus_position_env *env, int dim,
+                                   locus_error *error)
 {
     if (dim < 2 || dim > env->head_dim || dim % 2 != 0)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position xpos: dim is %d; expected an even number from 2 to the head's "
                           "width %d",
                           dim, env->head_dim);
-    double growth = locus_power(zeta, -(env->block_length - 1) / scale_base);
+    return LOCUS_OK;
+}
+
+static enum locus_status check_growth(int block_places, double zeta, double scale_base,
+                                      locus_error *error)
+{
+    double growth = locus_power(zeta, -(block_places - 1) / scale_base);
     if (growth > MOST_GROWTH)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position xpos: with scale_base %g and zeta %g keys grow %g times within "
                           "%d positions; expected at most %d times",
-                          scale_base, zeta, growth, env->block_length, MOST_GROWTH);
+                          scale_base, zeta, growth, block_places, MOST_GROWTH);
     return LOCUS_OK;
 }
 
@@ -94,11 +125,17 @@ static enum locus_status init_xpos(void **state, const struct locus_position_env
     int dim = locus_position_int(spec, "dim");
     double gamma = locus_position_number(spec, "gamma");
     double scale_base = locus_position_number(spec, "scale_base");
-    enum locus_status status = check(env, dim, gamma / (1 + gamma), scale_base, error);
+    enum locus_status status = check_dim(env, dim, error);
     if (status) return status;
     struct xpos *xpos = calloc(1, sizeof *xpos);
     if (!xpos) return locus_fail_memory(error, sizeof *xpos);
     *state = xpos;
+    const struct locus_places_query places = {"xpos", env, spec, locus_position_int(spec, "offset"),
+                                              0};
+    if ((status = locus_places_init(&xpos->places, &places, error))) return status;
+    xpos->block_places = count_block_places(&xpos->places, env);
+    status = check_growth(xpos->block_places, gamma / (1 + gamma), scale_base, error);
+    if (status) return status;
     xpos->half = (size_t)dim / 2;
     xpos->head_dim = (size_t)env->head_dim;
     xpos->adjacent = locus_position_int(spec, "pairs") == 1;
@@ -106,20 +143,22 @@ static enum locus_status init_xpos(void **state, const struct locus_position_env
     xpos->env = *env;
     xpos->first = env->first_position;
     const int n = locus_distance_count(env, env->session_length);
-    const size_t n_block = (size_t)env->block_length, row_bytes = xpos->half * sizeof(float);
+    const int n_distances = count_distances(xpos, env->session_length);
+    const size_t n_block = (size_t)xpos->block_places, row_bytes = xpos->half * sizeof(float);
     xpos->thetas = calloc(xpos->half, sizeof *xpos->thetas);
     xpos->zetas = calloc(xpos->half, sizeof *xpos->zetas);
     xpos->cosines = locus_aligned_zalloc((size_t)n, row_bytes);
     xpos->sines = locus_aligned_zalloc((size_t)n, row_bytes);
-    xpos->query_scales = locus_aligned_zalloc((size_t)n, row_bytes);
+    xpos->query_scales = locus_aligned_zalloc((size_t)n_distances, row_bytes);
     xpos->key_scales = locus_aligned_zalloc(n_block, row_bytes);
     if (!xpos->thetas || !xpos->zetas || !xpos->cosines || !xpos->sines || !xpos->query_scales ||
         !xpos->key_scales)
-        return locus_table_fail(error, "xpos", n, (3 * (size_t)n + n_block) * row_bytes);
+        return locus_table_fail(error, "xpos", n,
+                                (2 * (size_t)n + (size_t)n_distances + n_block) * row_bytes);
     for (size_t k = 0; k < xpos->half; k++) {
         xpos->thetas[k] = locus_power(locus_position_number(spec, "base"), -2.0 * (double)k / dim);
         xpos->zetas[k] = (2.0 * (double)k / dim + gamma) / (1 + gamma);
-        for (int p = 0; p < env->block_length; p++)
+        for (int p = 0; p < xpos->block_places; p++)
             xpos->key_scales[(size_t)p * xpos->half + k] =
                 (float)locus_power(xpos->zetas[k], -p / scale_base);
     }
@@ -144,15 +183,16 @@ static void rotate_pairs(const struct xpos *xpos, float *rows, int n_heads, size
     }
 }
 
-/* The same at a place that the tables have no row for. */
-static void rotate_beyond(const struct xpos *xpos, float *rows, int n_heads, int place,
+/* The same at a position that the tables have no row for. */
+static void rotate_beyond(const struct xpos *xpos, float *rows, int n_heads, int position,
                           const float *scales)
 {
     float cosines[LOCUS_ANGLES], sines[LOCUS_ANGLES];
     for (size_t first = 0; first < xpos->half; first += LOCUS_ANGLES) {
         const size_t left = xpos->half - first, n = left < LOCUS_ANGLES ? left : LOCUS_ANGLES;
         for (size_t k = 0; k < n; k++)
-            fill_angle(place, xpos->thetas[first + k], cosines + k, sines + k);
+            fill_angle(locus_place(&xpos->places, position), xpos->thetas[first + k], cosines + k,
+                       sines + k);
         rotate_pairs(xpos, rows, n_heads, first, n, cosines, sines, scales + first);
     }
 }
@@ -164,7 +204,9 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
     float *rows = op->rows;
     for (int i = 0; i < op->n; i++, rows += (size_t)op->n_heads * xpos->head_dim) {
         /* A query before the block sees none of it: its product is not used. */
-        const int past = op->positions[i] - op->origin, row = op->positions[i] - xpos->first;
+        const int row = op->positions[i] - xpos->first;
+        const int past =
+            locus_place(&xpos->places, op->positions[i]) - locus_place(&xpos->places, op->origin);
         const float *scale = scales + (past > 0 ? (size_t)past : 0) * xpos->half;
         const size_t at = (size_t)row * xpos->half;
         if (row >= 0 && row < xpos->n_rows)
@@ -173,6 +215,12 @@ static void rotate(const void *state, const struct locus_rotate_op *op)
         else
             rotate_beyond(xpos, rows, op->n_heads, op->positions[i], scale);
     }
+}
+
+static int max_positions(const void *state)
+{
+    const struct xpos *xpos = state;
+    return xpos->places.random;
 }
 
 static enum locus_frame frame(const void *state)
@@ -191,6 +239,8 @@ static const struct locus_param params[] = {
     {"scale_base", LOCUS_PARAM_FLOAT, "512", 1e-6, 1e15, NULL, false,
      "over this distance pair k decays by zeta_k = (2k/dim + gamma) / (1 + gamma)"},
     {"gamma", LOCUS_PARAM_FLOAT, "0.4", 1e-6, 1e6, NULL, false, "the larger, the less decay"},
+    {"offset", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false, "added to the position"},
+    LOCUS_PLACE_PARAMS,
     {0},
 };
 
@@ -199,9 +249,11 @@ const struct locus_position_scheme locus_scheme_xpos = {
     .name = "xpos",
     .summary = "rotary positions that decay with the distance (xPos)",
     .params = params,
+    .lacks = locus_places_lacks,
     .init = init_xpos,
     .free = free_xpos,
     .fill = fill,
     .rotate = rotate,
+    .max_positions = max_positions,
     .frame = frame,
 };

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "sample/rng.h"
+#include "base/rng.h"
 #include "sample/stages.h"
 
 enum { N_STAGES = 6, MAX_LAST_N = 1 << 24 };

@@ -10,6 +10,7 @@
 #include "forward/policy.h"
 #include "position/layers.h"
 #include "position/registry.h"
+#include "position/spec.h"
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -36,12 +37,12 @@ static void append_meaning(struct locus_buffer *out, const struct locus_position
     struct locus_position_spec plain;
     locus_buffer_printf(out, "%s", spec->scheme->name);
     if (!resolve(&plain, spec->scheme->name)) return;
-    const struct locus_param *params = spec->scheme->params;
+    const struct locus_param *param;
     char separator = ':';
-    for (int i = 0; params && params[i].key; i++) {
+    for (int i = 0; (param = locus_spec_param_at(spec, i)); i++) {
         if (spec->values[i] == plain.values[i]) continue;
-        locus_buffer_printf(out, "%c%s=", separator, params[i].key);
-        locus_param_print(&params[i], spec->values[i], out);
+        locus_buffer_printf(out, "%c%s=", separator, param->key);
+        locus_param_print(param, spec->values[i], out);
         separator = ',';
     }
 }
@@ -93,13 +94,20 @@ static const struct locus_param *preset_choice(const char *text,
     return NULL;
 }
 
+static void append_param(struct locus_buffer *out, const struct locus_param *param)
+{
+    locus_buffer_printf(out, "  %-13s %s\n                ", param->key, param->help);
+    locus_param_print_range(param, out);
+    locus_buffer_printf(out, " (default: %s)\n", default_name(param));
+}
+
 /* All parameters, or those that matter to a shorthand. */
 static void append_params(struct locus_buffer *out, const char *text,
                           const struct locus_position_spec *spec)
 {
     const struct locus_param *params = spec->scheme->params;
     if (!params || !params->key) {
-        locus_buffer_printf(out, "\nIt takes no parameters.\n");
+        locus_buffer_printf(out, "\nIt takes no parameters of its own.\n");
         return;
     }
     int index = -1;
@@ -107,10 +115,16 @@ static void append_params(struct locus_buffer *out, const char *text,
     locus_buffer_printf(out, choice ? "\nParameters that matter here:\n" : "\nParameters:\n");
     for (; params->key; params++) {
         if (choice && (params == choice || is_on_others(params->help, choice, index))) continue;
-        locus_buffer_printf(out, "  %-13s %s\n                ", params->key, params->help);
-        locus_param_print_range(params, out);
-        locus_buffer_printf(out, " (default: %s)\n", default_name(params));
+        append_param(out, params);
     }
+}
+
+/* What any scheme takes. */
+static void append_common(struct locus_buffer *out)
+{
+    locus_buffer_printf(out, "\nAny scheme takes:\n");
+    for (const struct locus_param *param = locus_common_params; param->key; param++)
+        append_param(out, param);
 }
 
 /* Shorthands that stand for this scheme. */
@@ -185,11 +199,10 @@ static void append_scheme(struct locus_buffer *out, const char *text,
 
 static void append_inheritance(struct locus_buffer *out, const struct locus_position_scheme *scheme)
 {
-    if (scheme->params && scheme->params->key)
-        locus_buffer_printf(out,
-                            "\nKeys that are not named keep the values of a checkpoint whose own "
-                            "scheme is %s;\n%s:inherit=0,... starts from the defaults above.\n",
-                            scheme->name, scheme->name);
+    locus_buffer_printf(out,
+                        "\nKeys that are not named keep the values of a checkpoint whose own "
+                        "scheme is %s;\n%s:inherit=0,... starts from the defaults above.\n",
+                        scheme->name, scheme->name);
 }
 
 /* The SPECs of layers that differ, each scheme explained unless one before has it. */
@@ -226,6 +239,7 @@ static int describe_one(const char *text)
         locus_buffer_append(&out, "\n\n", 2);
     }
     append_scheme(&out, text, spec);
+    append_common(&out);
     append_example(&out, text, spec);
     append_reach(&out, text, spec);
     append_inheritance(&out, spec->scheme);
@@ -277,6 +291,8 @@ static int describe_all(void)
         append_keys(&out, scheme->params);
     }
     append_shorthands(&out, NULL);
+    locus_buffer_printf(&out, "\nAny of them takes:\n");
+    append_keys(&out, locus_common_params);
     locus_buffer_printf(&out, "\n%s\n", locus_layers_help);
     append_policies(&out);
     locus_buffer_printf(&out, "\n'locus positions NAME' explains a scheme and its parameters.\n");

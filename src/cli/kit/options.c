@@ -44,8 +44,9 @@ const struct locus_option locus_common_options[] = {
      .offset = FIELD(attention),
      .argument = "SPEC",
      .fallback = "full",
-     .help = "which keys a token sees: full, window:size=W, sinks:keep=K,size=W or\n"
-             "                                  self-extend:group=G,window=W"},
+     .help = "which keys a token sees: full, window:size=W, sinks:keep=K,size=W,\n"
+             "                                  self-extend:group=G,window=W, rerope:window=W or\n"
+             "                                  leaky-rerope:window=W,k=K"},
     {.name = "threads",
      .letter = 't',
      .type = LOCUS_OPTION_INT,

@@ -1,6 +1,7 @@
 /* What the common options say to a session: see session_options.h. */
 #include "cli/kit/session_options.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -101,10 +102,10 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
     if (reach > 0)
         locus_log_note("note: position %s reaches about %.0f positions, an estimate",
                        locus_session_position(session), reach);
-    if (locus_session_reach(session) > 0)
+    const int reached = locus_session_reach(session);
+    if (reached > 0 && reached < INT_MAX)
         locus_log_note("note: attention %s reaches %d positions, the model was trained to %d",
-                       locus_session_attention(session), locus_session_reach(session),
-                       info->trained_length);
+                       locus_session_attention(session), reached, info->trained_length);
 }
 
 int locus_log_refusal(const char *command, const locus_error *error)

@@ -3,8 +3,8 @@
  * Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014), so that any 64-bit seed
  * will do, 0 too. Integer arithmetic alone: a seed gives the same numbers everywhere.
  */
-#ifndef LOCUS_SAMPLE_RNG_H
-#define LOCUS_SAMPLE_RNG_H
+#ifndef LOCUS_BASE_RNG_H
+#define LOCUS_BASE_RNG_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* Random numbers: see rng.h. */
-#include "sample/rng.h"
+#include "base/rng.h"
 
 static uint64_t rotate_left(uint64_t x, int n)
 {
