@@ -93,11 +93,12 @@ static bool is_small(const struct locus_tensor_type_info *info)
     return info->block_bytes < info->block_values;
 }
 
-/* A matrix that products read, or one of each expert; not a norm's weights a head, a router, or a
- * position scheme's table, which are few and matter. */
+/* A matrix that products read, or one of each expert; not a norm's weights a head, a router, the
+ * taps of a convolution, or a position scheme's table, which are few and matter. */
 static bool is_matrix(const struct locus_tensor *tensor)
 {
-    static const char *const kept[] = {"position_", "rope_", "_norm.", "ffn_gate_inp"};
+    static const char *const kept[] = {"position_", "rope_", "_norm.", "ffn_gate_inp",
+                                       "ssm_conv1d"};
     static const char ending[] = ".weight";
     const size_t length = strlen(tensor->name), end = sizeof ending - 1;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
