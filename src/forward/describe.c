@@ -89,6 +89,11 @@ static enum locus_status check_no_attention(const struct locus_model *model,
                           "position %.60s: the model's layers are %s, which has no use for "
                           "positions; expected none",
                           params->position ? params->position : params->scheme->name, mixer);
+    if (params->n_axes)
+        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                          "%d coordinates a token: the model's layers are %s, which has no use for "
+                          "positions; expected none",
+                          params->n_axes, mixer);
     if (params->attention && strcmp(params->attention, "full") != 0)
         return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                           "attention %.60s: the model's layers are %s, which sees all tokens by "

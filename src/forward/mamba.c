@@ -83,7 +83,11 @@ static enum locus_status open_state(void **state, const struct locus_session *se
     lay_out_state(mamba, session->setup.capacity, &arena);
     const size_t n_bytes = arena.used;
     mamba->block = n_bytes < SIZE_MAX ? locus_aligned_zalloc(n_bytes, 1) : NULL;
-    if (!mamba->block) return locus_fail_memory(error, n_bytes);
+    if (!mamba->block)
+        return locus_fail(error, LOCUS_ERROR_MEMORY,
+                          "out of memory: states of %zu layers, and %d copies of them, could not "
+                          "be had",
+                          mamba->n_layer, session->setup.capacity / mamba->interval);
     arena = (struct locus_arena){.base = mamba->block};
     lay_out_state(mamba, session->setup.capacity, &arena);
     return LOCUS_OK;
