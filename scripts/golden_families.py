@@ -449,7 +449,8 @@ def falcon_mamba_norms() -> Case:
     config = hf.FalconMambaConfig(
         **SCANS, state_size=6, time_step_rank=3, mixer_rms_eps=1e-3, tie_word_embeddings=False
     )
-    metadata = scan_metadata(6, 3, ssm__dt_b_c_rms=True, ssm__norm_epsilon=1e-3)
+    metadata = scan_metadata(6, 3, ssm__dt_b_c_rms=True)
+    metadata |= {"locus.ssm.norm_epsilon": 1e-3}
     model = hf.FalconMambaForCausalLM(config)
     return Case(model, names.MAMBA, "mamba", metadata, splits=SCAN_SPLITS)
 

@@ -187,7 +187,7 @@ class Scan:
             ".ssm.dt_b_c_rms": self.normed,
         }
         if self.norm_epsilon is not None:
-            found[".ssm.norm_epsilon"] = self.norm_epsilon
+            found["locus.ssm.norm_epsilon"] = self.norm_epsilon
         return found
 
 

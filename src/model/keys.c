@@ -290,7 +290,8 @@ static const struct absent {
 static const char *const harmless[] = {"vocab_size", "rope.scaling.finetuned", "pooling_type",
                                        NULL};
 static const char *const harmless_locus[] = {
-    "task", "task_length", "training.", "position", "end_token_ids", "tokenizer.", NULL};
+    "task",          "task_length",      "training.",  "position",
+    "end_token_ids", "ssm.norm_epsilon", "tokenizer.", NULL};
 
 static bool is_among(const char *key, const char *const *names)
 {

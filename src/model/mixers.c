@@ -11,6 +11,20 @@ bool locus_config_has(const struct locus_config *config, const struct locus_laye
     return false;
 }
 
+/* That of Falcon Mamba's norms inside a scan, for which llama.cpp has no key. */
+static enum locus_status read_own_epsilon(struct locus_keys *keys, struct locus_ssm_config *ssm)
+{
+    static const char key[] = "locus.ssm.norm_epsilon";
+    double epsilon = -1; /* as other norms', which isn't read yet */
+    if (locus_checkpoint_has(keys->checkpoint, key) &&
+        !(locus_checkpoint_float(keys->checkpoint, key, &epsilon) && epsilon >= 0 &&
+          epsilon <= 1e30))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is not a number from 0 to 1e+30",
+                          locus_checkpoint_path(keys->checkpoint), key);
+    ssm->norm_epsilon = (float)epsilon;
+    return LOCUS_OK;
+}
+
 /* ssm.*: of a selective scan, as llama.cpp writes them. */
 static enum locus_status read_scan(struct locus_keys *keys, struct locus_config *config)
 {
@@ -22,9 +36,8 @@ static enum locus_status read_scan(struct locus_keys *keys, struct locus_config 
         (status = locus_keys_needed_int(keys, "ssm.conv_kernel", MAX_CONV, &ssm->n_conv)) ||
         (status = locus_keys_needed_int(keys, "ssm.time_step_rank", MAX_RANK, &ssm->rank)))
         return status;
-    ssm->norm_epsilon = -1; /* as other norms', which isn't read yet */
-    status = locus_keys_float(keys, "ssm.norm_epsilon", 0, &ssm->norm_epsilon);
-    return status ? status : locus_keys_bool(keys, "ssm.dt_b_c_rms", &ssm->normed);
+    status = locus_keys_bool(keys, "ssm.dt_b_c_rms", &ssm->normed);
+    return status ? status : read_own_epsilon(keys, ssm);
 }
 
 /* A name each, or one of all layers: only the generic family has others than its own. */
