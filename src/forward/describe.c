@@ -75,6 +75,18 @@ static enum locus_status check_params(const struct locus_session_params *params,
 
 /* ---- models whose layers don't attend ------------------------------------------------------- */
 
+enum locus_status locus_model_check_position(const struct locus_model *model, const char *position,
+                                             locus_error *error)
+{
+    if (!position || !strcmp(position, "none") ||
+        locus_config_has(&model->config, &locus_attention_part))
+        return LOCUS_OK;
+    return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                      "position %.60s: the model's layers are %s, which has no use for positions; "
+                      "expected none",
+                      position, model->config.layers[0].mixer->name);
+}
+
 /* A scheme, a policy and a cache of keys are attention's: in a model without it the caller's would
  * do nothing. */
 static enum locus_status check_no_attention(const struct locus_model *model,
@@ -83,12 +95,9 @@ static enum locus_status check_no_attention(const struct locus_model *model,
 {
     if (locus_config_has(&model->config, &locus_attention_part)) return LOCUS_OK;
     const char *mixer = model->config.layers[0].mixer->name;
-    const bool schemes = params->scheme || (params->position && strcmp(params->position, "none"));
-    if (schemes)
-        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
-                          "position %.60s: the model's layers are %s, which has no use for "
-                          "positions; expected none",
-                          params->position ? params->position : params->scheme->name, mixer);
+    const char *own = params->scheme && !params->position ? params->scheme->name : params->position;
+    enum locus_status status = locus_model_check_position(model, own, error);
+    if (status) return status;
     if (params->n_axes)
         return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                           "%d coordinates a token: the model's layers are %s, which has no use for "
