@@ -1,10 +1,11 @@
 """The families of Hugging Face models that convert_hf.py reads: a row each in `FAMILIES`.
 
 A row names the classes of config.json's `architectures` and a function (of hf_gpt.py, hf_llama.py,
-hf_recent.py, hf_mamba.py, hf_remote.py or hf_t5.py) that reads the configuration into a `Decoder`, with the
-names that the family's tensors have. What a configuration says and the function doesn't ask for is
-refused; an absent option has the value that the configuration class gives it: transformers', or
-that of the code in the folders where transformers has none (hf_remote.py, hf_t5.py).
+hf_recent.py, hf_mamba.py, hf_remote.py or hf_t5.py) that reads the configuration into a `Decoder`,
+with the names that the family's tensors have. What a configuration says and the function doesn't
+ask for is refused; an absent option has the value that the configuration class gives it:
+transformers', or that of the code in the folders where transformers has none (hf_remote.py,
+hf_t5.py).
 """
 
 from __future__ import annotations

@@ -19,11 +19,6 @@ TRAINING = (  # how weights were begun, or which code sums them up: changes noth
     *("use_mambapy", "use_falcon_mambapy", "use_associative_scan", "use_conv_bias"),
     *("fused_add_norm", "pad_vocab_size_multiple"),
 )
-OTHER_NAMES = {  # that mamba_ssm had, and published configurations have beside
-    "d_model": "hidden_size",
-    "d_inner": "intermediate_size",
-    "n_layer": "num_hidden_layers",
-}
 
 
 def read_rank(c: Config, width: int) -> int:
@@ -35,38 +30,51 @@ def read_rank(c: Config, width: int) -> int:
 
 
 def read_inner(c: Config, width: int) -> int:
-    """expand times the width, which intermediate_size then is."""
-    expand = c.get("expand", float, 2.0)
-    n_inner = int(expand * width)
+    """intermediate_size goes before expand times the width."""
+    if c.has("intermediate_size"):
+        c.asked.add("expand")
+        return c.count("intermediate_size")
+    n_inner = int(c.get("expand", float, 2.0) * width)
     if not 1 <= n_inner < 1 << 31:
-        raise Failure(f"{c.path}: expand is {shown(expand)}, which makes {n_inner} channels")
-    if c.count("intermediate_size", n_inner) != n_inner:
-        stated = c.values["intermediate_size"]
-        raise Failure(f"{c.path}: intermediate_size is {stated}, expected expand's {n_inner}")
+        raise Failure(f"{c.path}: expand makes {n_inner} channels of hidden_size {width}")
     return n_inner
 
 
-def read_scan(c: Config, layers: int, **more: Any) -> dict[str, Any]:
-    for other, key in OTHER_NAMES.items():
-        c.rename(other, key)
+def check_older(c: Config, sizes: dict[str, tuple[str, int]]) -> None:
+    """What mamba_ssm called the same, which published configurations have beside; the class passes
+    it over."""
+    for other, (key, value) in sizes.items():
+        if c.has(other) and c.values[other] != value:
+            what = f"{other} is {shown(c.values[other])}, but {key}, which is read, is {value}"
+            raise Failure(f"{c.path}: {what}")
     c.refuse("rms_norm", "the class norms by RMSNorm alone", True, True)
     c.section("ssm_cfg").refuse_unknown(re.compile("(?!)"))
-    c.asked |= {*TRAINING}
-    width = c.count("hidden_size", 768)
+
+
+def read_scan(c: Config, layers: int, **more: Any) -> dict[str, Any]:
+    width, n_layer = c.count("hidden_size", 768), c.count("num_hidden_layers", layers)
+    n_inner = read_inner(c, width)
     scan = Scan(
-        n_inner=read_inner(c, width),
+        n_inner=n_inner,
         n_state=c.count("state_size", 16),
         n_conv=c.count("conv_kernel", 4),
         rank=read_rank(c, width),
         **more,
     )
+    older = {
+        "d_model": ("hidden_size", width),
+        "d_inner": ("intermediate_size", n_inner),
+        "n_layer": ("num_hidden_layers", n_layer),
+    }
+    check_older(c, older)
+    c.asked |= {*TRAINING}
     return {
         "architecture": "mamba",
         "names": names.MAMBA,
         "n_vocab": c.count("vocab_size", 50280),
         "n_context": N_CONTEXT,
         "n_embd": width,
-        "n_layer": c.count("num_hidden_layers", layers),
+        "n_layer": n_layer,
         "n_head": 0,
         "n_head_kv": 0,
         "head_dim": 0,

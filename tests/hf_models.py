@@ -532,7 +532,9 @@ VARIANTS: dict[str, Variant] = {
     "mamba tied": Variant(
         "Mamba", SCANS | {"state_size": 5, "use_conv_bias": False}, "mamba", spread=4
     ),
-    "falcon_mamba": Variant("FalconMamba", SCANS | {"mixer_rms_eps": 1e-3}, "mamba"),
+    "falcon_mamba": Variant(
+        "FalconMamba", SCANS | {"mixer_rms_eps": 1e-3, "intermediate_size": 48}, "mamba"
+    ),
     "arcee": Variant("Arcee", llama(), "arcee"),
     "ernie4_5": Variant("Ernie4_5", llama(head_dim=8, use_bias=True), "ernie4_5"),
     "nemotron": Variant("Nemotron", COMMON | rope(partial_rotary_factor=0.5), "nemotron"),

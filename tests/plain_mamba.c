@@ -28,16 +28,20 @@ static double *convolve(struct plain *plain, int layer, const double *x, int n_i
     return out;
 }
 
-/* Rows of width values over their root mean square, where the model norms them. */
-static void norm(const struct plain *plain, double *rows, int width)
+/* Rows of width values over their root mean square, times weights where there are some, where the
+ * model norms them. */
+static void norm(struct plain *plain, int layer, const char *name, double *rows, int width)
 {
     const struct locus_ssm_config *ssm = &plain->model->config.ssm;
-    for (int i = 0; i < plain->n && ssm->normed; i++) {
+    int one, n;
+    const double *weights = plain_values(plain, layer, name, &one, &n);
+    for (int i = 0; i < plain->n && (ssm->normed || weights); i++) {
         double square = 0;
         for (int c = 0; c < width; c++)
             square += rows[i * width + c] * rows[i * width + c] / width;
         for (int c = 0; c < width; c++)
-            rows[i * width + c] /= sqrt(square + (double)ssm->norm_epsilon);
+            rows[i * width + c] *=
+                (weights ? weights[c] : 1) / sqrt(square + (double)ssm->norm_epsilon);
     }
 }
 
@@ -53,9 +57,9 @@ double *plain_mamba(struct plain *plain, int layer, const double *in)
     double *low = plain_linear(plain, layer, "ssm_x", 0, rank, u);
     double *b = plain_linear(plain, layer, "ssm_x", rank, n_state, u);
     double *c = plain_linear(plain, layer, "ssm_x", rank + n_state, n_state, u);
-    norm(plain, low, rank);
-    norm(plain, b, n_state);
-    norm(plain, c, n_state);
+    norm(plain, layer, "ssm_dt_norm.weight", low, rank);
+    norm(plain, layer, "ssm_b_norm.weight", b, n_state);
+    norm(plain, layer, "ssm_c_norm.weight", c, n_state);
     const double *dt = plain_linear(plain, layer, "ssm_dt", 0, n_inner, low);
     double *h = plain_make(plain, n_inner * n_state, sizeof *h);
     double *out = plain_make(plain, plain->n * n_inner, sizeof *out);

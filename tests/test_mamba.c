@@ -342,6 +342,33 @@ START_TEST(normed_steps_are_those_of_the_plain_pass)
 }
 END_TEST
 
+/* As Jamba has them. */
+START_TEST(norms_inside_a_scan_may_have_weights)
+{
+    static const struct {
+        const char *name;
+        int n;
+    } norms[] = {{"ssm_dt_norm", RANK}, {"ssm_b_norm", N_STATE}, {"ssm_c_norm", N_STATE}};
+    struct variant *variant = variant_begin(write_model(&models[0]));
+    float weights[RANK];
+    for (int i = 0; i < RANK; i++)
+        weights[i] = 0.5f + 0.03f * (float)i;
+    char names[3 * N_LAYER][64];
+    for (int i = 0; i < 3 * N_LAYER; i++) {
+        snprintf(names[i], sizeof names[i], "blk.%d.%s.weight", i / 3, norms[i % 3].name);
+        variant_add(variant, names[i], LOCUS_F32, 0, norms[i % 3].n, weights);
+    }
+    locus_model *model = open_path(variant_finish(variant)), *without = open_model(0);
+    ck_assert_double_le(off_plain(model), 5e-5);
+    float *normed = logits_of(model, N, N, 1, NULL), *bare = logits_of(without, N, N, 1, NULL);
+    ck_assert(memcmp(normed, bare, N * N_VOCAB * sizeof *bare) != 0);
+    free(normed);
+    free(bare);
+    locus_model_free(model);
+    locus_model_free(without);
+}
+END_TEST
+
 /* Blocks of quantised values, where rows divide into them. The taps of the convolution are kept. */
 START_TEST(quantised_weights_are_near_and_have_the_same_bits_however_a_text_is_cut)
 {
@@ -593,6 +620,7 @@ int main(void)
     tcase_add_loop_test(tests, the_first_token_is_felt_at_the_last, 0, N_MODELS);
     tcase_add_loop_test(tests, logits_are_those_of_the_plain_pass, 0, N_MODELS);
     tcase_add_loop_test(tests, normed_steps_are_those_of_the_plain_pass, 0, N_MODELS);
+    tcase_add_test(tests, norms_inside_a_scan_may_have_weights);
     tcase_add_test(tests, quantised_weights_are_near_and_have_the_same_bits_however_a_text_is_cut);
     tcase_add_test(tests, copies_are_no_more_however_long_a_session_is);
     tcase_add_test(tests, only_layers_of_attention_have_keys_and_a_map);
