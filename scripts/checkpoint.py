@@ -59,7 +59,9 @@ HELD = {  # that only weights have which had it before: it is passed on, never m
 }
 SMALL = ("q5_1", "q5_0", "q4_1", "q4_0")  # less than 8 bits a value
 TYPE_HELP = "of the matrices (default f32); `locus quantize` writes q6_k, q5_k_m, q4_k_m and others"
-KEPT = ("position_", "rope_", "_norm.", "ffn_gate_inp", ".bias")  # few values, which matter
+KEPT = (  # few values, which matter
+    *("position_", "rope_", "_norm.", "ffn_gate_inp", "ssm_conv1d", ".bias"),
+)
 
 
 @dataclass(frozen=True)

@@ -419,6 +419,42 @@ def ernie_adjacent() -> Case:
     return Case(hf.Ernie4_5ForCausalLM(config), names.LLAMA, "ernie4_5", metadata)
 
 
+def scan_metadata(n_state: int, rank: int, **more: Value) -> dict[str, Value]:
+    """Of a model whose layers are scans of twice its width, as llama.cpp's converter writes it."""
+    return family_metadata(
+        "layer_norm_rms", feed_forward_length=0, attention__head_count=0, ssm__conv_kernel=4,
+        ssm__inner_size=2 * N_EMBD, ssm__state_size=n_state, ssm__time_step_rank=rank, **more,
+    )  # fmt: skip
+
+
+SCAN_SPLITS = {
+    "mixer.A_log": lambda values: {"ssm_a": -np.exp(values)},
+    "mixer.D": lambda values: {"ssm_d": values},
+}
+SCANS = {
+    **{"vocab_size": N_VOCAB, "hidden_size": N_EMBD, "num_hidden_layers": N_LAYER},
+    **{"layer_norm_epsilon": 1e-5, "pad_token_id": 0},
+}
+
+
+def mamba_scans() -> Case:
+    """Mamba: a selective scan a layer, no attention and no MLP, the head tied."""
+    config = hf.MambaConfig(**SCANS, state_size=6, time_step_rank=3)
+    metadata = scan_metadata(6, 3, ssm__dt_b_c_rms=False)
+    return Case(hf.MambaForCausalLM(config), names.MAMBA, "mamba", metadata, splits=SCAN_SPLITS)
+
+
+def falcon_mamba_norms() -> Case:
+    """Falcon Mamba: what a token's step, b and c come from is normed, by no weights."""
+    config = hf.FalconMambaConfig(
+        **SCANS, state_size=6, time_step_rank=3, mixer_rms_eps=1e-3, tie_word_embeddings=False
+    )
+    metadata = scan_metadata(6, 3, ssm__dt_b_c_rms=True)
+    metadata |= {"locus.ssm.norm_epsilon": 1e-3}
+    model = hf.FalconMambaForCausalLM(config)
+    return Case(model, names.MAMBA, "mamba", metadata, splits=SCAN_SPLITS)
+
+
 FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "qwen2-biases": qwen2_biases,
     "qwen3-head-norms": qwen3_head_norms,
@@ -444,4 +480,6 @@ FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "seed-biases": seed_biases,
     "arcee-squares": arcee_squares,
     "ernie-adjacent": ernie_adjacent,
+    "mamba-scans": mamba_scans,
+    "falcon-mamba-norms": falcon_mamba_norms,
 }

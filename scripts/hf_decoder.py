@@ -168,6 +168,30 @@ class Experts:
 
 
 @dataclass(frozen=True)
+class Scan:
+    """Mamba's selective scan in place of attention and MLP."""
+
+    n_inner: int
+    n_state: int
+    n_conv: int
+    rank: int  # of what a token's step comes from
+    normed: bool = False  # step, b and c are normed, by no weights
+    norm_epsilon: float | None = None  # of those norms; None: as others'
+
+    def keys(self) -> dict[str, Value]:
+        found: dict[str, Value] = {
+            ".ssm.conv_kernel": self.n_conv,
+            ".ssm.inner_size": self.n_inner,
+            ".ssm.state_size": self.n_state,
+            ".ssm.time_step_rank": self.rank,
+            ".ssm.dt_b_c_rms": self.normed,
+        }
+        if self.norm_epsilon is not None:
+            found["locus.ssm.norm_epsilon"] = self.norm_epsilon
+        return found
+
+
+@dataclass(frozen=True)
 class Decoder:
     """Names are those of src/model/model.h."""
 
@@ -201,6 +225,7 @@ class Decoder:
     window: int = 0
     local: tuple[bool, ...] = ()  # which layers have the window; (): all
     experts: Experts | None = None
+    scan: Scan | None = None  # all layers': n_head and n_ff are then 0
     tied: bool = False
     tables: tuple[Table, ...] = ()  # of the position scheme, beside position_embd
     # How a folder holds what is one in the checkpoint, or more.
@@ -244,8 +269,10 @@ def shape_keys(decoder: Decoder) -> dict[str, Value]:
     }
     if decoder.n_head_kv != decoder.n_head:
         found[".attention.head_count_kv"] = decoder.n_head_kv
-    if decoder.head_dim * decoder.n_head != decoder.n_embd:
+    if decoder.n_head and decoder.head_dim * decoder.n_head != decoder.n_embd:
         found[".attention.key_length"] = found[".attention.value_length"] = decoder.head_dim
+    if decoder.scan is not None:
+        found |= decoder.scan.keys()
     experts = decoder.experts
     if experts is not None:
         found[".expert_count"], found[".expert_used_count"] = experts.n, experts.n_used
@@ -317,6 +344,8 @@ def generic_metadata(decoder: Decoder) -> dict[str, Value]:
         ".expert_weights_norm": decoder.experts is not None and decoder.experts.normed,
     }
     found |= {key: True for key, value in flags.items() if value}
+    if decoder.scan is not None:
+        found[".mixer"] = "mamba"
     numbers = {
         ".embedding_scale": (decoder.embedding_scale, 1),
         ".residual_scale": (decoder.residual_scale, 1),

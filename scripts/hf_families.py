@@ -1,10 +1,11 @@
 """The families of Hugging Face models that convert_hf.py reads: a row each in `FAMILIES`.
 
 A row names the classes of config.json's `architectures` and a function (of hf_gpt.py, hf_llama.py,
-hf_recent.py, hf_remote.py or hf_t5.py) that reads the configuration into a `Decoder`, with the
-names that the family's tensors have. What a configuration says and the function doesn't ask for is
-refused; an absent option has the value that the configuration class gives it: transformers', or
-that of the code in the folders where transformers has none (hf_remote.py, hf_t5.py).
+hf_recent.py, hf_mamba.py, hf_remote.py or hf_t5.py) that reads the configuration into a `Decoder`,
+with the names that the family's tensors have. What a configuration says and the function doesn't
+ask for is refused; an absent option has the value that the configuration class gives it:
+transformers', or that of the code in the folders where transformers has none (hf_remote.py,
+hf_t5.py).
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from hf_llama import (
     stablelm,
     starcoder2,
 )
+from hf_mamba import falcon_mamba, mamba
 from hf_recent import (
     arcee,
     cohere2,
@@ -136,6 +138,8 @@ FAMILIES = {
     "seed_oss": Family(seed_oss, "SeedOss"),
     "arcee": Family(arcee, "Arcee"),
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),
+    "mamba": Family(mamba, "Mamba"),
+    "falcon_mamba": Family(falcon_mamba, "FalconMamba"),
     "baichuan": Family(baichuan, "Baichuan", others=("BaiChuanForCausalLM",)),
     "chatglm": Family(chatglm, "ChatGLM", "ForConditionalGeneration"),
     "deepseek": Family(deepseek, "Deepseek", experts=("n_routed_experts",)),

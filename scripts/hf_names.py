@@ -28,6 +28,7 @@ ORDER = (  # of a layer's tensors in a file
     *("ffn_norm", "ffn_gate", "ffn_up", "ffn_down", "ffn_gate_inp"),
     *("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "ffn_gate_inp_shexp"),
     *("attn_q_norm", "attn_k_norm", "post_attention_norm", "post_ffw_norm"),
+    *("ssm_in", "ssm_conv1d", "ssm_x", "ssm_dt", "ssm_out"),
 )
 
 
@@ -46,7 +47,8 @@ class Names:
     experts: Mapping[str, str] = field(default_factory=dict)
     # Parts that are rows of a larger matrix: its name, and which of how many equal shares.
     fused: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
-    bare: Mapping[str, str] = field(default_factory=dict)  # whose names end without .weight
+    bare: Mapping[str, str] = field(default_factory=dict)  # whose names end without .weight,
+    endless: frozenset[str] = frozenset()  # and those of them that do in a checkpoint, too
     alternating: str = ""  # what names of gpt-oss's experts begin with: see hf_experts.py
     base: str = ""  # before the names of a file that holds the head, too; without it, they may lack
     buffers: str = ""  # pattern of what older files hold, though it follows from the configuration
@@ -145,9 +147,19 @@ def unit_rows(values: np.ndarray, place: Place) -> np.ndarray:
     return (values / np.maximum(np.sqrt(squares), 1e-12)).astype(np.float32)
 
 
+def squeezed(values: np.ndarray, place: Place) -> np.ndarray:
+    """Taps of a convolution of each channel by itself, [channels, 1, taps], to [channels, taps]."""
+    return values.squeeze(1)
+
+
+def decay(values: np.ndarray, place: Place) -> np.ndarray:
+    """A_log to what a state decays by."""
+    return -np.exp(values)
+
+
 def is_of_weights_alone(transform: Transform) -> bool:
     """Whether a bias isn't transformed as its weights are."""
-    return transform is plus_one
+    return transform in (plus_one, squeezed)
 
 
 def is_by_rows(transform: Transform) -> bool:
@@ -480,4 +492,24 @@ NANOCHAT = UNGATED.but(
 )
 NEMOTRON = UNGATED.but(
     transforms=dict.fromkeys(("attn_norm", "ffn_norm", "output_norm"), plus_one),
+)
+MAMBA = Names(
+    whole={
+        "token_embd": "backbone.embeddings",
+        "output_norm": "backbone.norm_f",
+        "output": "lm_head",
+    },
+    layer="backbone.layers.{}.",
+    parts={
+        "attn_norm": "norm",
+        "ssm_in": "mixer.in_proj",
+        "ssm_conv1d": "mixer.conv1d",
+        "ssm_x": "mixer.x_proj",
+        "ssm_dt": "mixer.dt_proj",
+        "ssm_out": "mixer.out_proj",
+    },
+    transforms={"ssm_conv1d": squeezed, "ssm_a": decay},
+    bare={"ssm_a": "mixer.A_log", "ssm_d": "mixer.D"},
+    endless=frozenset(("ssm_a", "ssm_d")),
+    base="backbone.",
 )

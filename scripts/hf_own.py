@@ -185,6 +185,7 @@ OWN = {
         says=says("experts"),
     ),
     "internlm2": Own("rmsnorm", "silu", ADJACENT, gated=True),
+    "mamba": Own("rmsnorm", "silu", "none", says=says("scan")),
     "minicpm": Own(
         *("rmsnorm", "silu", ADJACENT),
         gated=True,
@@ -275,7 +276,7 @@ def refuse_fixed(decoder: Decoder, own: Own) -> None:
 def own_scales(decoder: Decoder, own: Own) -> dict[str, Value]:
     """Flags and factors, where they aren't the architecture's."""
     root = math.sqrt(decoder.n_embd) if own.root_embedding_scale else 1
-    scale = 1 / math.sqrt(decoder.head_dim)
+    scale = 1 / math.sqrt(decoder.head_dim or 1)
     if decoder.n_layer == own.wide_scores_layers:
         scale = math.sqrt(decoder.n_head / decoder.n_embd)
     usual = {  # field: key, what it is without
@@ -315,6 +316,8 @@ def own_metadata(decoder: Decoder) -> dict[str, Value]:
         found[".tensor_data_layout"] = own.layout
     if any(decoder.local_layers()) and "window" not in own.says:
         raise Unsayable(f"a window of {decoder.window}")
+    if decoder.scan is not None and "scan" not in own.says:
+        raise Unsayable("a selective scan")
     if decoder.experts is not None:
         if "experts" not in own.says:
             raise Unsayable("a mixture of experts")

@@ -17,6 +17,7 @@ from hf_names import (
     Transform,
     is_by_rows,
     is_of_weights_alone,
+    squeezed,
     transpose,
     transpose_scaled_by_layer,
 )
@@ -53,6 +54,17 @@ def shapes_of(d: Decoder) -> dict[str, tuple[int, ...]]:
     if isinstance(d.position.spec(), str) and d.position.spec().startswith("learned"):
         offset = int(d.position.spec().partition("offset=")[2] or 0)
         shapes["position_embd"] = (d.n_context + offset, width)
+    if d.scan is not None:
+        s = d.scan
+        shapes |= {
+            "ssm_in": (2 * s.n_inner, width),
+            "ssm_conv1d": (s.n_inner, s.n_conv),
+            "ssm_x": (s.rank + 2 * s.n_state, s.n_inner),
+            "ssm_dt": (s.n_inner, s.rank),
+            "ssm_a": (s.n_inner, s.n_state),
+            "ssm_d": (s.n_inner,),
+            "ssm_out": (width, s.n_inner),
+        }
     if d.experts is not None:
         e, shared = d.experts, d.experts.n_ff_shared
         shapes |= {
@@ -114,6 +126,8 @@ class Finder:
                     return
                 shape = shape[:1]
             stored = shape[::-1] if transform in TRANSPOSED else shape
+            if transform is squeezed and suffix == "weight":
+                stored = (shape[0], 1, shape[1])
             found = self.take(f"{theirs}.{suffix}", stored)
             name = f"{ours}.{suffix}"
             if transform is None or (suffix == "bias" and is_of_weights_alone(transform)):
@@ -272,7 +286,10 @@ def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
             yield finder.part(block + part, prefix + theirs, part, at, n)
     for part, theirs in names.bare.items():
         found = finder.take(prefix + theirs, finder.shapes[part])
-        yield Tensor(f"{block}{part}.weight", found.shape, found.read)
+        transform, ours = names.transforms.get(part), f"{block}{part}"
+        read = changed(found, transform, Place(d.n_head, d.n_head_kv, i)) if transform else None
+        name = ours if part in names.endless else f"{ours}.weight"
+        yield Tensor(name, found.shape, read or found.read)
     if d.has_experts(i):
         for part, theirs in names.experts.items():
             shape = finder.shapes[part]

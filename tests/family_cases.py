@@ -338,6 +338,37 @@ READ_WHOLE = (
 )  # fmt: skip
 
 
+SCANS = {  # as published folders have it
+    "model_type": "mamba", "architectures": ["MambaForCausalLM"], "vocab_size": 512,
+    "hidden_size": 64, "intermediate_size": 96, "expand": 2, "num_hidden_layers": 4,
+    "state_size": 16, "conv_kernel": 4, "time_step_rank": 4, "hidden_act": "silu",
+    "d_model": 64, "d_inner": 96, "n_layer": 4, "rms_norm": True, "fused_add_norm": True,
+    "ssm_cfg": {}, "residual_in_fp32": True, "use_bias": False, "use_conv_bias": True,
+    "pad_vocab_size_multiple": 8, "layer_norm_epsilon": 1e-5, "time_step_init_scheme": "random",
+}  # fmt: skip
+
+
+def check_scans(desk: Desk) -> None:
+    """Mamba: no heads, no MLP, no positions."""
+    desk.says(
+        "Mamba", SCANS, "mamba",
+        ssm__inner_size=96, ssm__state_size=16, ssm__conv_kernel=4, ssm__time_step_rank=4,
+        ssm__dt_b_c_rms=False, attention__head_count=0, feed_forward_length=0,
+        context_length=1 << 20, attention__layer_norm_rms_epsilon=1e-5, mixer=None,
+    )  # fmt: skip
+    usual = {"intermediate_size": None, "time_step_rank": "auto", "d_inner": 128}
+    desk.says("its sizes", SCANS | usual, "mamba", ssm__inner_size=128, ssm__time_step_rank=4)
+    falcon = SCANS | {"model_type": "falcon_mamba", "architectures": ["FalconMambaForCausalLM"]}
+    desk.says("Falcon Mamba", falcon, "mamba", ssm__dt_b_c_rms=True)
+    desk.refuses("d_model is 32, but hidden_size, which is read, is 64", SCANS | {"d_model": 32})
+    desk.refuses("n_layer is 5, but num_hidden_layers", SCANS | {"n_layer": 5})
+    desk.refuses("rms_norm is false", SCANS | {"rms_norm": False})
+    desk.refuses("ssm_cfg: 'layer' is 'Mamba2'", SCANS | {"ssm_cfg": {"layer": "Mamba2"}})
+    desk.refuses("hidden_act 'gelu' is unknown", SCANS | {"hidden_act": "gelu"})
+    desk.refuses("state_size is 0", SCANS | {"state_size": 0})
+    desk.refuses("use_mambapi", SCANS | {"use_mambapi": True})
+
+
 def check_passed_over(desk: Desk) -> None:
     """A key that a family's class in transformers doesn't read isn't obeyed here; nor is read what
     the class refuses."""
@@ -563,6 +594,7 @@ def main() -> None:
     check_layers(desk)
     check_refusals(desk)
     check_passed_over(desk)
+    check_scans(desk)
     check_types(checks, work, sys.argv[2] if len(sys.argv) > 2 else None)
     check_memory(checks, work)
     checks.report()

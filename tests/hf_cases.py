@@ -256,7 +256,7 @@ def check_names(row: Row, folder: Path, file: Path) -> None:
                 wrong.append(f"{name} isn't {theirs}")
     patterns = {gguf.TENSOR_NAMES[tensor] for tensor in gguf.MODEL_TENSORS[kind]}
     for name in ours:
-        stem = re.sub(r"^blk\.\d+", "blk.{bid}", name.rpartition(".")[0])
+        stem = re.sub(r"^blk\.\d+", "blk.{bid}", re.sub(r"\.(weight|bias)$", "", name))
         if stem not in patterns:
             wrong.append(f"{name} is none of {architecture}'s")
     known = {key.replace("{arch}", architecture) for key in llama_cpp_keys()}

@@ -71,6 +71,7 @@ GPT = {
     "n_layer": N_LAYER,
     "n_head": N_HEAD,
 }
+SCANS = {"vocab_size": N_VOCAB, "hidden_size": N_EMBD, "num_hidden_layers": N_LAYER}
 BASE = 5000.0
 
 
@@ -109,6 +110,14 @@ def exaone_older(config: dict[str, Any]) -> None:
     config["num_layers"] = config.pop("num_hidden_layers")
     config["layer_norm_epsilon"] = config.pop("rms_norm_eps")
     config["activation_function"] = config.pop("hidden_act")
+
+
+def mamba_older(config: dict[str, Any]) -> None:
+    """As published folders have it, with what the scans' first code called its sizes."""
+    config["torch_dtype"] = config.pop("dtype")
+    config["d_model"], config["n_layer"] = config["hidden_size"], config["num_hidden_layers"]
+    config["d_inner"] = config["intermediate_size"]
+    config |= {"rms_norm": True, "fused_add_norm": True, "ssm_cfg": {}}
 
 
 def gemma3_older(config: dict[str, Any]) -> None:
@@ -516,6 +525,15 @@ VARIANTS: dict[str, Variant] = {
     ),
     "seed_oss": Variant(
         "SeedOss", llama(head_dim=16, attention_bias=True, attention_out_bias=False), "seed_oss"
+    ),
+    "mamba": Variant(
+        "Mamba", SCANS | {"use_bias": True, "tie_word_embeddings": False}, "mamba", old=mamba_older
+    ),
+    "mamba tied": Variant(
+        "Mamba", SCANS | {"state_size": 5, "use_conv_bias": False}, "mamba", spread=4
+    ),
+    "falcon_mamba": Variant(
+        "FalconMamba", SCANS | {"mixer_rms_eps": 1e-3, "intermediate_size": 48}, "mamba"
     ),
     "arcee": Variant("Arcee", llama(), "arcee"),
     "ernie4_5": Variant("Ernie4_5", llama(head_dim=8, use_bias=True), "ernie4_5"),

@@ -63,6 +63,18 @@ static double *values_of(struct plain *plain, const struct locus_tensor *tensor,
     return values;
 }
 
+double *plain_values(struct plain *plain, int layer, const char *name, int *rows, int *cols)
+{
+    char full[96];
+    snprintf(full, sizeof full, "blk.%d.%s", layer, name);
+    const struct locus_tensor *tensor =
+        locus_checkpoint_tensor(locus_model_checkpoint(plain->model), full);
+    if (!tensor) return NULL;
+    *rows = (int)tensor->dims[1];
+    *cols = (int)tensor->dims[0];
+    return values_of(plain, tensor, 0, *rows);
+}
+
 double *plain_row(struct plain *plain, const char *name, int index)
 {
     return values_of(plain, find(plain, -1, name, "weight"), index, index + 1);

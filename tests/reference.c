@@ -294,7 +294,12 @@ static double *run_layer(const struct reference *reference, struct plain *plain,
     const int width = config->n_embd;
     double *in = sums ? x : plain_norm(plain, layer, "attn_norm", x, width, x), *mlp_in = in;
     if (config->parallel_residual) mlp_in = plain_norm(plain, layer, "ffn_norm", x, width, in);
-    x = add_half(plain, layer, "post_attention_norm", x, attention(reference, plain, layer, in));
+    const bool attends = config->layers[layer].mixer == &locus_attention_part;
+    double *mixed =
+        attends ? attention(reference, plain, layer, in) : plain_mamba(plain, layer, in);
+    x = add_half(plain, layer, "post_attention_norm", x, mixed);
+    if (config->layers[layer].mlp == &locus_no_mlp_part)
+        return sums ? plain_norm(plain, layer, "attn_norm", x, width, x) : x;
     if (sums) x = plain_norm(plain, layer, "attn_norm", x, width, x);
     if (!config->parallel_residual)
         mlp_in = sums ? x : plain_norm(plain, layer, "ffn_norm", x, width, x);

@@ -103,6 +103,9 @@ check "a mixture of experts" succeeds inspect -m "$data/deepseek-experts.gguf"
 check "after layers without" prints '^  layers 0: all positions seen, no experts$'
 check "sinks" succeeds inspect -m "$data/gpt-oss-sinks.gguf"
 check "are told" prints '^attention .*, a sink a head$'
+check "a selective scan" succeeds inspect -m "$data/mamba-scans.gguf"
+check "in place of attention" prints '^mamba +64 channels of 6 states, convolution over 4, rank 3$'
+check "and of an MLP" eval '! grep -qE "^(attention|MLP) " "$out"'
 check "--families" succeeds inspect --families
 check "without a model, what is special" prints '^smollm3 .*of 4 layers the last has no positions$'
 check "on stdout alone, again" silent
@@ -122,6 +125,8 @@ if has_python; then
     check "is JSON" is_json 'it["family"] == "llama" and it["n_head_kv"] == 2 and
         len(it["tensors"]) == 21 and it["tensors"][0]["shape"] == [80, 32] and
         it["positions"] == 2 * [it["position"]] and not it["chat_template"]'
+    check "mixers in JSON" succeeds inspect -m "$data/mamba-scans.gguf" --json
+    check "one a layer" is_json 'it["mixers"] == 2 * ["mamba"] and it["n_head"] == 0'
     check "--families --json" succeeds inspect --families --json
     check "is JSON, too" is_json '[row["position"] for row in it if row["family"] == "gpt2"] == \
         ["learned"]'

@@ -249,6 +249,107 @@ START_TEST(row_operations_have_the_bits_of_plain_c)
 }
 END_TEST
 
+/* ---- running states ----------------------------------------------------------------------- */
+
+enum { WIDE = 70, MOST_ROWS = 9, MOST_TAPS = 5, MOST_STATE = 17 };
+
+/* One panel somewhere in rows of WIDE values, of which nothing else is touched. */
+struct recurrence {
+    struct guarded rows[3], b, c, a, taps, channels, h, out;
+    struct locus_scan scan;
+    struct locus_convolution convolution;
+};
+
+static struct recurrence random_recurrence(int odd)
+{
+    const int n = random_int(1, MOST_ROWS), n_state = random_int(1, MOST_STATE);
+    const int n_taps = random_int(1, MOST_TAPS), width = random_int(1, LOCUS_CHANNELS);
+    const size_t n_values = (size_t)(n + n_taps - 1) * WIDE;
+    struct recurrence r = {.a = random_floats((size_t)n_state * LOCUS_CHANNELS, odd),
+                           .b = random_floats((size_t)(n * n_state), odd),
+                           .c = random_floats((size_t)(n * n_state), odd),
+                           .taps = random_floats((size_t)n_taps * LOCUS_CHANNELS, odd),
+                           .channels = random_floats(LOCUS_CHANNELS, odd),
+                           .h = random_floats((size_t)n_state * LOCUS_CHANNELS, odd),
+                           .out = random_floats(n_values, 0)};
+    for (int i = 0; i < 3; i++)
+        r.rows[i] = random_floats(n_values, odd);
+    const size_t first = WIDE - (size_t)width; /* up to the end */
+    r.scan = (struct locus_scan){.out = floats_of(&r.out) + first,
+                                 .dt = floats_of(&r.rows[0]) + first,
+                                 .u = floats_of(&r.rows[1]) + first,
+                                 .z = floats_of(&r.rows[2]) + first,
+                                 .b = floats_of(&r.b),
+                                 .c = floats_of(&r.c),
+                                 .a = floats_of(&r.a),
+                                 .skip = floats_of(&r.channels),
+                                 .h = floats_of(&r.h),
+                                 .stride = WIDE,
+                                 .n = n,
+                                 .n_state = n_state,
+                                 .width = width};
+    r.convolution = (struct locus_convolution){.out = floats_of(&r.out) + first,
+                                               .x = floats_of(&r.rows[0]) + first,
+                                               .taps = floats_of(&r.taps),
+                                               .bias = floats_of(&r.channels),
+                                               .stride = WIDE,
+                                               .n = n,
+                                               .n_taps = n_taps,
+                                               .width = width};
+    return r;
+}
+
+static void release_recurrence(struct recurrence *r)
+{
+    struct guarded *const all[] = {&r->rows[0], &r->rows[1], &r->rows[2],  &r->b, &r->c,
+                                   &r->a,       &r->taps,    &r->channels, &r->h, &r->out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        release(all[i]);
+}
+
+/* Runs it in that set from what `before` holds; the state goes back to that. */
+static void run_recurrence(const struct locus_kernels *kernels, const struct recurrence *r,
+                           bool scans, struct guarded *out, struct guarded *h)
+{
+    struct guarded before = guard(r->h.size);
+    struct locus_scan scan = r->scan;
+    struct locus_convolution convolution = r->convolution;
+    *out = guard(r->out.size);
+    *h = guard(r->h.size);
+    memcpy(before.block, r->h.block, before.size);
+    memcpy(out->block, r->out.block, out->size);
+    scan.out = floats_of(out) + (r->scan.out - floats_of(&r->out));
+    convolution.out = scan.out;
+    if (scans)
+        kernels->scan(&scan);
+    else
+        kernels->convolve(&convolution);
+    memcpy(h->block, r->h.block, h->size);
+    memcpy(r->h.block, before.block, before.size);
+    release(&before);
+}
+
+START_TEST(running_states_have_the_bits_of_plain_c)
+{
+    const struct locus_kernels *kernels;
+    for (int trial = 0; trial < 120; trial++) {
+        struct recurrence r = random_recurrence(trial % 3 == 0 ? 3 : 0);
+        struct guarded expected[2], found[2];
+        run_recurrence(plain_kernels(), &r, _i == 0, &expected[0], &expected[1]);
+        for (int i = 0; (kernels = kernels_at(i)); i++) {
+            run_recurrence(kernels, &r, _i == 0, &found[0], &found[1]);
+            for (int k = 0; k < 2; k++) {
+                assert_same(&expected[k], &found[k], kernels->name);
+                release(&found[k]);
+            }
+        }
+        release(&expected[0]);
+        release(&expected[1]);
+        release_recurrence(&r);
+    }
+}
+END_TEST
+
 /* ---- attention ---------------------------------------------------------------------------- */
 
 /* Cached keys or values: numbers of the format. */
@@ -464,6 +565,7 @@ int main(void)
     TCase *rows = tcase_create("rows");
     tcase_add_test(rows, blocks_of_activations_have_the_bits_of_plain_c);
     tcase_add_test(rows, halves_have_the_bits_of_plain_c);
+    tcase_add_loop_test(rows, running_states_have_the_bits_of_plain_c, 0, 2);
     tcase_add_loop_test(rows, row_operations_have_the_bits_of_plain_c, 0, N_ROW_OPERATIONS);
     suite_add_tcase(suite, rows);
     TCase *attention = tcase_create("attention");

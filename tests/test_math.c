@@ -155,6 +155,27 @@ START_TEST(activations_are_near_the_exact_ones)
 }
 END_TEST
 
+static float softplus_of(float x)
+{
+    return locus_softplus(x);
+}
+
+static double softplus(double x)
+{
+    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+}
+
+START_TEST(softplus_is_within_its_bounds)
+{
+    double positive = worst(softplus_of, softplus, 0, POSITIVE(1e30F));
+    double negative = worst(softplus_of, softplus, NEGATIVE(0.0F), NEGATIVE(87.0F));
+    ck_assert_msg(positive <= 3, "%g ulp", positive);
+    ck_assert_msg(negative <= 3, "%g ulp", negative);
+    ck_assert(locus_softplus(HUGE_VALF) == HUGE_VALF && locus_softplus(-HUGE_VALF) == 0);
+    ck_assert(isnan(locus_softplus(NAN)) && isnan(locus_softplus(-NAN)));
+}
+END_TEST
+
 START_TEST(activations_at_the_ends)
 {
     float (*function)(float) = activations[_i].function;
@@ -172,6 +193,7 @@ int main(void)
     tcase_add_test(tests, weights_are_exponentials_down_to_where_they_count);
     tcase_add_test(tests, hyperbolic_tangent_is_within_its_bounds);
     tcase_add_test(tests, complementary_error_function_is_within_its_bounds);
+    tcase_add_test(tests, softplus_is_within_its_bounds);
     tcase_add_loop_test(tests, activations_are_near_the_exact_ones, 0, 3);
     tcase_add_loop_test(tests, activations_at_the_ends, 0, 3);
     suite_add_tcase(suite, tests);

@@ -41,7 +41,7 @@ static void no_architecture(struct variant *variant)
 static void other_architecture(struct variant *variant)
 {
     no_architecture(variant);
-    text(variant, "general.architecture", "mamba");
+    text(variant, "general.architecture", "rwkv6");
 }
 
 static void no_width(struct variant *variant)
@@ -404,7 +404,7 @@ static const struct refusal {
     const char *says[2];
 } refusals[] = {
     {no_architecture, {"general.architecture is missing"}},
-    {other_architecture, {"general.architecture is \"mamba\"", "expected one of the 40 families"}},
+    {other_architecture, {"general.architecture is \"rwkv6\"", "expected one of the 41 families"}},
     {no_width, {"llama.embedding_length is missing"}},
     {no_layers, {"llama.block_count is 0", "expected 1 to"}},
     {third_layer, {"blk.2.attn_q.weight is missing"}},

@@ -27,12 +27,13 @@ static locus_session *open_session(const locus_model *model, const char *positio
                                    const struct locus_position_scheme *scheme, int n_context)
 {
     locus_error error;
+    const bool attends = locus_config_has(&model->config, &locus_attention_part);
     locus_session_params params = {.position = position,
                                    .scheme = scheme,
                                    .n_context = n_context,
                                    .n_batch = 32,
                                    .n_threads = 1,
-                                   .cache_type = LOCUS_CACHE_F32};
+                                   .cache_type = attends ? LOCUS_CACHE_F32 : LOCUS_CACHE_AUTO};
     locus_session *session = locus_session_create(model, &params, &error);
     ck_assert_msg(session != NULL, "%s", error.message);
     return session;

@@ -138,6 +138,18 @@ static inline float locus_silu(float x)
     return x / (1.0f + locus_exp(-x));
 }
 
+/* ln(1 + e^x) within 3 ulp, for a step of time: max(x, 0) + ln(1 + e^-|x|), whose logarithm is
+ * 2 artanh(s) of s = e / (2 + e): 2 s and a polynomial in s^2. */
+static inline float locus_softplus(float x)
+{
+    float e = locus_exp(-fabsf(x)), s = e / (2.0f + e), square = s * s;
+    float p = 0.268836021f;
+    p = fmaf(p, square, 0.282312810f);
+    p = fmaf(p, square, 0.400077820f);
+    p = fmaf(p, square, 0.666666389f);
+    return (x > 0.0f ? x : 0.0f) + fmaf(p * square, s, 2.0f * s);
+}
+
 /* What gpt-oss clips gates and values to. */
 #define LOCUS_SWISH_LIMIT 7.0f
 

@@ -15,8 +15,10 @@ static enum locus_status open_probe(struct locus_scheme_probe *probe, const char
     bool asked = probe->length > 0;
     if (!asked) probe->length = model->config.trained_length;
     const struct locus_position_env env = locus_model_env(model, probe->length);
-    enum locus_status status =
-        locus_positions_open(&probe->positions, spec, model->config.position, NULL, &env, error);
+    enum locus_status status = locus_model_check_position(model, spec, error);
+    if (!status)
+        status = locus_positions_open(&probe->positions, spec, model->config.position, NULL, &env,
+                                      error);
     if (status) return status;
     int max = locus_positions_max(&probe->positions);
     locus_positions_fill(&probe->positions, probe->length);

@@ -73,6 +73,49 @@ static enum locus_status check_params(const struct locus_session_params *params,
     return LOCUS_OK;
 }
 
+/* ---- models whose layers don't attend ------------------------------------------------------- */
+
+enum locus_status locus_model_check_position(const struct locus_model *model, const char *position,
+                                             locus_error *error)
+{
+    if (!position || !strcmp(position, "none") ||
+        locus_config_has(&model->config, &locus_attention_part))
+        return LOCUS_OK;
+    return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                      "position %.60s: the model's layers are %s, which has no use for positions; "
+                      "expected none",
+                      position, model->config.layers[0].mixer->name);
+}
+
+/* A scheme, a policy and a cache of keys are attention's: in a model without it the caller's would
+ * do nothing. */
+static enum locus_status check_no_attention(const struct locus_model *model,
+                                            const struct locus_session_params *params,
+                                            locus_error *error)
+{
+    if (locus_config_has(&model->config, &locus_attention_part)) return LOCUS_OK;
+    const char *mixer = model->config.layers[0].mixer->name;
+    const char *own = params->scheme && !params->position ? params->scheme->name : params->position;
+    enum locus_status status = locus_model_check_position(model, own, error);
+    if (status) return status;
+    if (params->n_axes)
+        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                          "%d coordinates a token: the model's layers are %s, which has no use for "
+                          "positions; expected none",
+                          params->n_axes, mixer);
+    if (params->attention && strcmp(params->attention, "full") != 0)
+        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                          "attention %.60s: the model's layers are %s, which sees all tokens by "
+                          "its state; expected full",
+                          params->attention, mixer);
+    if (params->cache_type != LOCUS_CACHE_AUTO)
+        return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                          "cache type %s: the model's layers are %s, which has no cache of keys; "
+                          "expected none given",
+                          locus_cache_type_name(params->cache_type), mixer);
+    return LOCUS_OK;
+}
+
 static enum locus_cache_type choose_cache_type(const struct locus_model *model,
                                                enum locus_cache_type asked)
 {
@@ -194,7 +237,8 @@ enum locus_status locus_session_describe(struct locus_description *description,
 {
     *description = (struct locus_description){0};
     enum locus_status status = check_params(params, error);
-    if (status || (status = locus_kernels_init(&description->kernels, params->kernels, error)) ||
+    if (status || (status = check_no_attention(model, params, error)) ||
+        (status = locus_kernels_init(&description->kernels, params->kernels, error)) ||
         (status = set_counts(description, model, params, error)) ||
         (status = set_policy(description, params->attention, error)) ||
         (status = set_position(description, model, params, text_length, error)))

@@ -33,6 +33,10 @@ enum locus_status locus_session_describe(struct locus_description *description,
                                          locus_error *error);
 void locus_description_free(struct locus_description *description);
 
+/* Refuses the text of a SPEC (NULL: the model's own) other than none where no layer attends. */
+enum locus_status locus_model_check_position(const struct locus_model *model, const char *position,
+                                             locus_error *error);
+
 /* What schemes may know in a session of that description that holds n_positions. */
 struct locus_position_env locus_description_env(const struct locus_description *description,
                                                 const struct locus_model *model, int n_positions);

@@ -89,7 +89,7 @@ static void run_layer(const struct pass *pass, int index)
         if (mlp_in != scratch->x) await_all(pass);
     }
     parts->mlp->run(pass, layer->mlp, &layer->ffn_post_norm, mlp_in);
-    if (sums) norm_sum(pass, &layer->ffn_norm);
+    if (sums && layer->ffn_norm.weight) norm_sum(pass, &layer->ffn_norm);
 }
 
 /* ---- the head ----------------------------------------------------------------------------- */

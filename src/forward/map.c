@@ -29,14 +29,15 @@ static enum locus_status check_head(const struct locus_session *session, int lay
                                     locus_error *error)
 {
     const struct locus_config *config = &session->model->config;
-    if (layer < 0 || layer >= config->n_layer || head < 0 || head >= config->n_head)
-        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
-                          "layer %d and head %d, expected 0 to %d and 0 to %d", layer, head,
-                          config->n_layer - 1, config->n_head - 1);
-    if (session->layers[layer].mixer != &locus_mixer_attention)
+    const bool there = layer >= 0 && layer < config->n_layer;
+    if (there && session->layers[layer].mixer != &locus_mixer_attention)
         return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                           "layer %d is %s, expected attention, which has weights to show", layer,
                           session->layers[layer].mixer->tensors->name);
+    if (!there || head < 0 || head >= config->n_head)
+        return locus_fail(error, LOCUS_ERROR_ARGUMENT,
+                          "layer %d and head %d, expected 0 to %d and 0 to %d", layer, head,
+                          config->n_layer - 1, config->n_head - 1);
     return LOCUS_OK;
 }
 

@@ -42,9 +42,10 @@ struct locus_mixer {
                                 int *n, locus_error *error);
     /* Forgets all but n slots, to which resume has said yes. */
     void (*rewind)(void *state, int n);
-    /* The most by which resume may answer less than n_keep: a mixer with a running state has copies
-     * of it now and then, and runs the tokens after one again. Attention goes back anywhere: 0. */
-    int replay;
+    /* OPTIONAL: the most by which resume may answer less than n_keep: a mixer with a running state
+     * has copies of it now and then, and runs the tokens after one again. NULL, as attention has
+     * it: it goes back anywhere. The session's setup is there. */
+    int (*replay)(const struct locus_session *session);
 };
 
 /* The mixers of a session, each with its state. */

@@ -1,8 +1,10 @@
 /* The mixers there are, and those of a session: see mixer.h. */
 #include "forward/attention.h"
+#include "forward/mamba.h"
 #include "forward/session.h"
 
-static const struct locus_mixer *const mixers_known[] = {&locus_mixer_attention};
+static const struct locus_mixer *const mixers_known[] = {&locus_mixer_attention,
+                                                         &locus_mixer_mamba};
 
 const struct locus_mixer *locus_mixer_find(const struct locus_layer_part *tensors,
                                            const struct locus_mixer *own)
@@ -84,7 +86,8 @@ int locus_mixers_replay(const struct locus_session *session)
 {
     int most = 0;
     for (int l = 0; l < session->model->config.n_layer; l++) {
-        const int replay = session->layers[l].mixer->replay;
+        const struct locus_mixer *mixer = session->layers[l].mixer;
+        const int replay = mixer->replay ? mixer->replay(session) : 0;
         most = replay > most ? replay : most;
     }
     return most;

@@ -8,8 +8,17 @@
 
 #include "forward/pass.h"
 
+/* A layer may be a mixer alone. */
+static void add_nothing(const struct pass *pass, const void *weights,
+                        const struct locus_norm_weights *post_norm, const float *in)
+{
+    (void)pass, (void)weights, (void)post_norm, (void)in;
+}
+
+static const struct locus_mlp_kind no_mlp = {&locus_no_mlp_part, add_nothing};
+
 static const struct locus_mlp_kind *const kinds[] = {&locus_mlp_dense, &locus_mlp_gated,
-                                                     &locus_mlp_experts};
+                                                     &locus_mlp_experts, &no_mlp};
 
 const struct locus_mlp_kind *locus_mlp_find(const struct locus_layer_part *tensors)
 {

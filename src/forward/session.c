@@ -311,6 +311,12 @@ const char *locus_session_kernels(const locus_session *session)
     return session->kernels->name;
 }
 
+const char *locus_session_cache_name(const struct locus_session *session)
+{
+    const bool attends = locus_config_has(&session->model->config, &locus_attention_part);
+    return attends ? locus_cache_type_name(session->setup.cache_type) : "none";
+}
+
 enum locus_cache_type locus_session_cache_type(const locus_session *session)
 {
     return session->setup.cache_type;

@@ -47,6 +47,9 @@ locus_session *locus_session_create_with(const locus_model *model,
                                          const struct locus_session_extras *extras,
                                          locus_error *error);
 
+/* The type of its cache's keys and values; "none": no layer has any. */
+const char *locus_session_cache_name(const struct locus_session *session);
+
 /* ---- tokens --------------------------------------------------------------------------------- */
 
 /* Appends n >= 1 tokens like locus_session_eval. nll[i] becomes -log softmax(logits)[targets[i]] of

@@ -14,6 +14,7 @@
  *     tiles.h       products as tiles over panels; declares accumulate, what a tile takes in
  *     accumulate.h  defines it: columns of floats, blocks of levels
  *     lanes.h       norms, activations and sums in plain C, a lane an output
+ *     recurrent.h   convolutions over time and running states, a lane a channel
  *     attention.h   scores, softmax and mixing
  *
  * avx512_vnni.c, avx512_bf16.c and neon_dot.c overwrite single products of the level below.
@@ -178,6 +179,37 @@ struct locus_mixing {
     int n_rows, head_dim;
 };
 
+/* Channels that a mixer with a running state keeps side by side, a lane each: a panel. What is said
+ * of a panel is [n][LOCUS_CHANNELS]; the last panel's first `width` channels are there. */
+enum { LOCUS_CHANNELS = 16 };
+
+/* A depthwise causal convolution over time, for one panel: out[i] = silu(bias + the sum over k of
+ * taps[k] x[i - n_taps + 1 + k]), taps in that order. */
+struct locus_convolution {
+    float *out;        /* [n, stride] */
+    const float *x;    /* [n_taps - 1 + n, stride]: those before the first come first */
+    const float *taps; /* [n_taps][LOCUS_CHANNELS] */
+    const float *bias; /* [LOCUS_CHANNELS] */
+    size_t stride;
+    int n, n_taps, width;
+};
+
+/* The selective scan of Mamba (Gu and Dao 2023, algorithm 2), for one panel: a row after another,
+ *
+ *     h[s] = e^(step a[s]) h[s] + step u b[s], step = softplus(dt)
+ *     out  = (the sum over s of c[s] h[s], in order, + skip u) silu(z)
+ */
+struct locus_scan {
+    float *out;              /* [n, stride]; may be dt */
+    const float *dt, *u, *z; /* [n, stride] */
+    const float *b, *c;      /* [n, n_state] */
+    const float *a;          /* [n_state][LOCUS_CHANNELS] */
+    const float *skip;       /* [LOCUS_CHANNELS] */
+    float *h;                /* [n_state][LOCUS_CHANNELS] */
+    size_t stride;
+    int n, n_state, width;
+};
+
 /* Panels [first, end) for the activations' rows [row, row_end): a thread's share of a product. */
 struct locus_share {
     int first, end, row, row_end;
@@ -207,6 +239,8 @@ struct locus_kernels {
     float (*sum_exp)(const float *x, int n, float *max);
     /* mix[head_dim] divided by the sum. */
     void (*finish)(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim);
+    void (*convolve)(const struct locus_convolution *op);
+    void (*scan)(const struct locus_scan *op);
 };
 
 /* Values of a quantised cached row share a scale in blocks of 32; the last may be shorter. */

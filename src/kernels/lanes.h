@@ -7,6 +7,7 @@
 #define LOCUS_KERNELS_LANES_H
 
 #include "base/math.h"
+#include "kernels/recurrent.h"
 #include "kernels/share.h"
 
 /* ---- quantised activations ---------------------------------------------------------------- */
@@ -232,6 +233,8 @@ INLINE void set_lanes(struct locus_kernels *kernels)
     kernels->mix = mix;
     kernels->sum_exp = sum_exp;
     kernels->finish = finish;
+    kernels->convolve = convolve;
+    kernels->scan = scan;
 }
 
 #endif

@@ -24,7 +24,12 @@ static enum locus_status read_position(struct locus_keys *keys, struct locus_con
                           locus_checkpoint_path(keys->checkpoint), sizeof config->position - 1);
     memcpy(config->position, spec, n_bytes);
     config->position[n_bytes] = '\0';
-    return LOCUS_OK;
+    if (!strcmp(config->position, "none") || locus_config_has(config, &locus_attention_part))
+        return LOCUS_OK;
+    return locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
+                      "%s: locus.position is \"%.40s\", but no layer attends to positions: "
+                      "expected none",
+                      locus_checkpoint_path(keys->checkpoint), config->position);
 }
 
 /* What only the generic family spells out. */
@@ -42,8 +47,7 @@ static enum locus_status read_spelled_out(struct locus_keys *keys, struct locus_
         (status = locus_keys_choice(keys, "activation", activations, 6, &activation)) ||
         (status = locus_keys_bool(keys, "embedding_norm", &config->embedding_norm)) ||
         (status = locus_keys_bool(keys, "parallel_residual", &config->parallel_residual)) ||
-        (status = locus_keys_bool(keys, "gated", &config->gated)) ||
-        (status = locus_keys_float(keys, "attention.clip_qkv", 0, &config->clip_qkv)))
+        (status = locus_keys_bool(keys, "gated", &config->gated)))
         return status;
     config->norm = (enum locus_norm_kind)norm;
     config->norm_position = (enum locus_norm_position)place;
@@ -51,20 +55,38 @@ static enum locus_status read_spelled_out(struct locus_keys *keys, struct locus_
     return LOCUS_OK;
 }
 
+enum { MAX_WIDTH = 1 << 20 };
+
 static enum locus_status read_shape(struct locus_keys *keys, struct locus_config *config)
 {
-    enum { MAX_WIDTH = 1 << 20, MAX_LAYERS = 4096, MAX_HEADS = 1 << 14 };
+    enum { MAX_LAYERS = 4096 };
     enum locus_status status;
     if ((status = locus_keys_needed_int(keys, "embedding_length", MAX_WIDTH, &config->n_embd)) ||
         (status = locus_keys_needed_int(keys, "block_count", MAX_LAYERS, &config->n_layer)))
         return status;
     keys->n_layer = config->n_layer;
-    if ((status =
-             locus_keys_needed_int(keys, "feed_forward_length", 4 * MAX_WIDTH, &config->n_ff)) ||
-        (status =
-             locus_keys_needed_int(keys, "attention.head_count", MAX_HEADS, &config->n_head)) ||
-        (status = locus_keys_needed_int(keys, "context_length", INT_MAX, &config->trained_length)))
-        return status;
+    return locus_keys_needed_int(keys, "context_length", INT_MAX, &config->trained_length);
+}
+
+/* The width of MLPs; 0: layers are a mixer alone, which all are where a family has one of its own.
+ */
+static enum locus_status read_mlp_width(struct locus_keys *keys, struct locus_config *config,
+                                        const struct locus_architecture *architecture)
+{
+    static const char key[] = "feed_forward_length";
+    if (architecture->mixer) return locus_keys_int(keys, key, 0, 0, &config->n_ff);
+    return architecture->spelled_out && locus_keys_has(keys, key)
+               ? locus_keys_int(keys, key, 0, 4 * MAX_WIDTH, &config->n_ff)
+               : locus_keys_needed_int(keys, key, 4 * MAX_WIDTH, &config->n_ff);
+}
+
+/* The heads of attention, and how wide they are. */
+static enum locus_status read_heads(struct locus_keys *keys, struct locus_config *config)
+{
+    enum { MAX_HEADS = 1 << 14 };
+    enum locus_status status =
+        locus_keys_needed_int(keys, "attention.head_count", MAX_HEADS, &config->n_head);
+    if (status) return status;
     config->n_head_kv = config->n_head;
     config->head_dim = config->n_embd / config->n_head;
     const bool has_width = locus_keys_has(keys, "attention.key_length");
@@ -118,7 +140,7 @@ static enum locus_status check_no_experts(struct locus_keys *keys)
 /* expert_*: a mixture of experts in place of the MLP, in all layers but the first few. */
 static enum locus_status read_experts(struct locus_keys *keys, struct locus_config *config)
 {
-    enum { MAX_EXPERTS = 1 << 12, MAX_WIDTH = 1 << 22 };
+    enum { MAX_EXPERTS = 1 << 12, WIDEST = 4 * MAX_WIDTH };
     int n_shared = 0;
     enum locus_status status;
     if ((status = locus_keys_int(keys, "expert_count", 0, MAX_EXPERTS, &config->n_expert)) ||
@@ -133,25 +155,30 @@ static enum locus_status read_experts(struct locus_keys *keys, struct locus_conf
                           locus_checkpoint_path(keys->checkpoint), keys->family,
                           config->n_expert_used, config->n_expert);
     config->n_ff_expert = config->n_ff;
-    if ((status = locus_keys_int(keys, "expert_feed_forward_length", 1, MAX_WIDTH,
-                                 &config->n_ff_expert)))
+    if ((status =
+             locus_keys_int(keys, "expert_feed_forward_length", 1, WIDEST, &config->n_ff_expert)))
         return status;
     const int64_t shared = (int64_t)n_shared * config->n_ff_expert;
     const int64_t widest =
         config->n_ff_expert > config->n_embd ? config->n_ff_expert : config->n_embd;
-    if (shared > MAX_WIDTH || config->n_expert * widest > INT_MAX)
+    if (shared > WIDEST || config->n_expert * widest > INT_MAX)
         return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
                           "%s: %s.expert_* make %d experts, and %d shared, of width %d: expected "
                           "at most %d rows in one matrix",
                           locus_checkpoint_path(keys->checkpoint), keys->family, config->n_expert,
                           n_shared, config->n_ff_expert, INT_MAX);
     config->n_ff_shared = (int)shared;
-    if ((status = locus_keys_int(keys, "expert_shared_feed_forward_length", 0, MAX_WIDTH,
+    if ((status = locus_keys_int(keys, "expert_shared_feed_forward_length", 0, WIDEST,
                                  &config->n_ff_shared)) ||
         (status = locus_keys_int(keys, "leading_dense_block_count", 0, config->n_layer,
                                  &config->n_dense)))
         return status;
     return locus_keys_bool(keys, "expert_weights_norm", &config->normed_experts);
+}
+
+static bool attends(const struct locus_config *config, int layer)
+{
+    return config->layers[layer].mixer == &locus_attention_part;
 }
 
 /* attention.window: of so many layers as window_every says the last one is local; 0 or 1: all. */
@@ -161,7 +188,8 @@ static enum locus_status read_own_window(struct locus_keys *keys, struct locus_c
     enum locus_status status = locus_keys_int(keys, "attention.window", 0, INT_MAX, &window);
     if (!status) status = locus_keys_int(keys, "attention.window_every", 0, INT_MAX, &every);
     for (int i = 0; i < config->n_layer && !status; i++)
-        if (every <= 1 || (i + 1) % every == 0) config->layers[i].window = window;
+        if ((every <= 1 || (i + 1) % every == 0) && attends(config, i))
+            config->layers[i].window = window;
     return status;
 }
 
@@ -254,12 +282,36 @@ static enum locus_status check_parallel(struct locus_keys *keys, const struct lo
 }
 
 /* Scales of 0, by which files of other families mean that there is none. */
-static void drop_zero_scales(struct locus_config *config, float score_scale)
+static void drop_zero_scales(struct locus_config *config)
 {
     if (config->embedding_scale == 0) config->embedding_scale = 1;
     if (config->residual_scale == 0) config->residual_scale = 1;
     if (config->logit_scale == 0) config->logit_scale = 1;
-    if (config->attention_scale == 0) config->attention_scale = score_scale;
+}
+
+/* What attention has, where a layer is of it. A file without may say that it has no heads. */
+static enum locus_status read_attention(struct locus_keys *keys, struct locus_config *config,
+                                        const struct locus_architecture *architecture)
+{
+    enum locus_status status;
+    if (!locus_config_has(config, &locus_attention_part))
+        return locus_keys_int(keys, "attention.head_count", 0, 0, &config->n_head);
+    if ((status = read_heads(keys, config))) return status;
+    float usual = (float)(1.0 / sqrt((double)config->head_dim));
+    if (architecture->wide_scores_layers == config->n_layer)
+        usual = (float)(1.0 / sqrt((double)config->n_embd / config->n_head));
+    config->attention_scale = usual;
+    if ((status = locus_keys_float(keys, "attn_logit_softcapping", 0, &config->score_cap)) ||
+        (status = locus_keys_float(keys, "attention.scale", 0, &config->attention_scale)) ||
+        (status = locus_keys_float(keys, "attention.clamp_kqv", 0, &config->clip_qkv)) ||
+        (status = check_layout(keys, architecture)))
+        return status;
+    if (!architecture->spelled_out) {
+        if (config->attention_scale == 0) config->attention_scale = usual;
+        return read_window(keys, config, architecture);
+    }
+    status = locus_keys_float(keys, "attention.clip_qkv", 0, &config->clip_qkv);
+    return status ? status : read_own_window(keys, config);
 }
 
 /* llama.cpp's converter writes some models' one epsilon for both kinds of norms. */
@@ -284,39 +336,30 @@ static enum locus_status read_epsilon(struct locus_keys *keys, struct locus_conf
 static enum locus_status read_config(struct locus_keys *keys, struct locus_config *config,
                                      const struct locus_architecture *architecture)
 {
-    enum locus_status status = read_shape(keys, config);
-    if (status) return status;
-    const size_t n_layer = (size_t)config->n_layer;
-    config->layers = calloc(n_layer, sizeof *config->layers);
-    if (!config->layers) return locus_fail_memory(keys->error, n_layer * sizeof *config->layers);
-    config->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
-    if (architecture->wide_scores_layers == config->n_layer)
-        config->attention_scale = (float)(1.0 / sqrt((double)config->n_embd / config->n_head));
-    const float score_scale = config->attention_scale;
+    enum locus_status status;
+    if ((status = read_shape(keys, config)) ||
+        (status = locus_config_read_mixers(keys, config, architecture)) ||
+        (status = read_mlp_width(keys, config, architecture)))
+        return status;
     if (architecture->root_embedding_scale) config->embedding_scale = sqrtf((float)config->n_embd);
     if ((status = check_needed(keys, architecture)) ||
         (status = read_epsilon(keys, config, architecture)) ||
         (status = locus_keys_float(keys, "embedding_scale", 0, &config->embedding_scale)) ||
         (status = locus_keys_float(keys, "residual_scale", 0, &config->residual_scale)) ||
         (status = locus_keys_float(keys, "logit_scale", 0, &config->logit_scale)) ||
-        (status = locus_keys_float(keys, "attn_logit_softcapping", 0, &config->score_cap)) ||
         (status = locus_keys_float(keys, "final_logit_softcapping", 0, &config->logit_cap)) ||
-        (status = locus_keys_float(keys, "attention.scale", 0, &config->attention_scale)) ||
-        (status = locus_keys_float(keys, "attention.clamp_kqv", 0, &config->clip_qkv)) ||
         (status = locus_keys_bool(keys, "use_parallel_residual", &config->parallel_residual)) ||
-        (status = check_layout(keys, architecture)) || (status = read_experts(keys, config)))
+        (status = read_experts(keys, config)))
         return status;
-    if (!architecture->spelled_out) drop_zero_scales(config, score_scale);
+    if (config->ssm.norm_epsilon < 0) config->ssm.norm_epsilon = config->norm_epsilon;
+    if (!architecture->spelled_out) drop_zero_scales(config);
     if (architecture->divides_logits) config->logit_scale = 1 / config->logit_scale;
     if (architecture->spelled_out) status = read_spelled_out(keys, config);
     if (status || (status = check_parallel(keys, config)) ||
-        (status = architecture->spelled_out ? read_own_window(keys, config)
-                                            : read_window(keys, config, architecture)))
+        (status = read_attention(keys, config, architecture)))
         return status;
-    for (int i = 0; i < config->n_layer; i++) {
-        config->layers[i].mixer = &locus_attention_part;
+    for (int i = 0; i < config->n_layer; i++)
         config->layers[i].mlp = locus_mlp_part(config, i);
-    }
     if ((status = read_position(keys, config, architecture))) return status;
     return locus_keys_check_rest(keys);
 }

@@ -210,15 +210,12 @@ enum locus_status locus_keys_flags(struct locus_keys *keys, const char *key, boo
     return whole ? LOCUS_OK : locus_fail_memory(keys->error, count * sizeof *values);
 }
 
-enum locus_status locus_keys_choice(struct locus_keys *keys, const char *key,
-                                    const char *const *names, int n_names, int *value)
+/* The index of a text among n_names words. */
+static enum locus_status find_choice(struct locus_keys *keys, const char *found, size_t n_bytes,
+                                     const char *const *names, int n_names, int *value)
 {
-    const char *found;
-    size_t n_bytes, length = 0;
+    size_t length = 0;
     char known[96] = "";
-    if (!locus_keys_has(keys, key)) return LOCUS_OK;
-    if (!locus_checkpoint_string(keys->checkpoint, keys->full, &found, &n_bytes))
-        found = "", n_bytes = 0;
     for (int i = 0; i < n_names; i++) {
         if (locus_text_is(found, n_bytes, names[i])) {
             *value = i;
@@ -230,6 +227,44 @@ enum locus_status locus_keys_choice(struct locus_keys *keys, const char *key,
     }
     return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is \"%.*s\", expected one of %s",
                       path_of(keys), keys->full, (int)(n_bytes < 40 ? n_bytes : 40), found, known);
+}
+
+enum locus_status locus_keys_choice(struct locus_keys *keys, const char *key,
+                                    const char *const *names, int n_names, int *value)
+{
+    const char *found;
+    size_t n_bytes;
+    if (!locus_keys_has(keys, key)) return LOCUS_OK;
+    if (!locus_checkpoint_string(keys->checkpoint, keys->full, &found, &n_bytes))
+        found = "", n_bytes = 0;
+    return find_choice(keys, found, n_bytes, names, n_names, value);
+}
+
+enum locus_status locus_keys_choices(struct locus_keys *keys, const char *key,
+                                     const char *const *names, int n_names, int *values)
+{
+    enum locus_value_type type;
+    size_t count;
+    enum locus_status status = LOCUS_OK;
+    if (!locus_keys_has(keys, key)) return LOCUS_OK;
+    if (!locus_checkpoint_array(keys->checkpoint, keys->full, &type, &count)) {
+        status = locus_keys_choice(keys, key, names, n_names, values);
+        for (int i = 1; i < keys->n_layer; i++)
+            values[i] = values[0];
+        return status;
+    }
+    if (type != LOCUS_VALUE_STRING) return fail_kind(keys, "text, or one a layer");
+    if (count != (size_t)keys->n_layer) return fail_count(keys, count);
+    const char **texts = calloc(count, sizeof *texts);
+    size_t *lengths = calloc(count, sizeof *lengths);
+    if (!texts || !lengths ||
+        !locus_checkpoint_array_strings(keys->checkpoint, keys->full, texts, lengths))
+        status = locus_fail_memory(keys->error, count * (sizeof *texts + sizeof *lengths));
+    for (size_t i = 0; i < count && !status; i++)
+        status = find_choice(keys, texts[i], lengths[i], names, n_names, &values[i]);
+    free(texts);
+    free(lengths);
+    return status;
 }
 
 /* ---- what is left -------------------------------------------------------------------------- */
@@ -255,7 +290,8 @@ static const struct absent {
 static const char *const harmless[] = {"vocab_size", "rope.scaling.finetuned", "pooling_type",
                                        NULL};
 static const char *const harmless_locus[] = {
-    "task", "task_length", "training.", "position", "end_token_ids", "tokenizer.", NULL};
+    "task",          "task_length",      "training.",  "position",
+    "end_token_ids", "ssm.norm_epsilon", "tokenizer.", NULL};
 
 static bool is_among(const char *key, const char *const *names)
 {

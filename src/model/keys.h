@@ -51,6 +51,9 @@ enum locus_status locus_keys_flags(struct locus_keys *keys, const char *key, boo
 /* One of n_names words; *value becomes its index. */
 enum locus_status locus_keys_choice(struct locus_keys *keys, const char *key,
                                     const char *const *names, int n_names, int *value);
+/* One of n_names words a layer, or one for all: values[n_layer]. */
+enum locus_status locus_keys_choices(struct locus_keys *keys, const char *key,
+                                     const char *const *names, int n_names, int *values);
 
 /* Refuses, by name, what can't be served: a key of something that the decoder hasn't got, unless
  * its value says that it is off, and any key of the family that nothing asked for. */

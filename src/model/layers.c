@@ -25,6 +25,12 @@ int locus_extent_of(enum locus_extent extent, const struct locus_config *config)
         return config->n_ff_shared;
     case LOCUS_EXPERTS:
         return config->n_expert;
+    case LOCUS_INNER:
+        return config->ssm.n_inner;
+    case LOCUS_STATE:
+        return config->ssm.n_state;
+    case LOCUS_RANK:
+        return config->ssm.rank;
     case LOCUS_ONE:
         return 1;
     }
@@ -52,7 +58,7 @@ static void *member(void *weights, size_t offset)
 
 /* ---- norms ---------------------------------------------------------------------------------- */
 
-static bool before_attention(const struct locus_config *config)
+static bool before_mixer(const struct locus_config *config)
 {
     return config->norm_position != LOCUS_NORM_OUTPUT;
 }
@@ -73,11 +79,12 @@ static const struct norm_row {
     const char *name;
     size_t offset; /* in struct locus_layer */
     bool (*needed)(const struct locus_config *config);
+    bool of_mlp; /* which a layer may lack */
 } norms[] = {
-    {"attn_norm", offsetof(struct locus_layer, attn_norm), before_attention},
-    {"ffn_norm", offsetof(struct locus_layer, ffn_norm), before_mlp},
-    {"post_attention_norm", offsetof(struct locus_layer, attn_post_norm), after_each},
-    {"post_ffw_norm", offsetof(struct locus_layer, ffn_post_norm), after_each},
+    {"attn_norm", offsetof(struct locus_layer, attn_norm), before_mixer, false},
+    {"ffn_norm", offsetof(struct locus_layer, ffn_norm), before_mlp, true},
+    {"post_attention_norm", offsetof(struct locus_layer, attn_post_norm), after_each, false},
+    {"post_ffw_norm", offsetof(struct locus_layer, ffn_post_norm), after_each, true},
 };
 
 enum { N_NORMS = sizeof norms / sizeof *norms };
@@ -106,6 +113,7 @@ static enum locus_status load_norm(struct locus_loading *loading, int index,
                                    const struct norm_row *row)
 {
     const struct locus_model *model = loading->model;
+    if (row->of_mlp && model->config.layers[index].mlp == &locus_no_mlp_part) return LOCUS_OK;
     const char *name = name_in_file(loading, index, row->name);
     const bool needed = row->needed(&model->config) || locus_family_needs(loading, row->name);
     char prefix[LOCUS_TENSOR_NAME];
@@ -158,8 +166,8 @@ static void free_part(const struct locus_layer_part *part, void *weights)
 {
     if (!weights) return;
     for (const struct locus_linear_row *row = part->linears; row && row->name; row++)
-        if (row->parts[1].rows == LOCUS_NO_ROWS)
-            locus_linear_free(member(weights, row->parts[0].offset));
+        for (int i = 0; i < LOCUS_MAX_FUSED && row->parts[i].rows != LOCUS_NO_ROWS; i++)
+            locus_linear_free(member(weights, row->parts[i].offset));
     if (part->free) part->free(weights);
     free(weights);
 }
@@ -181,10 +189,14 @@ enum locus_status locus_load_layer(struct locus_loading *loading, int index)
 static int next_of_same_part(const struct locus_config *config, int layer, const char *row)
 {
     const bool of_mlp = !strncmp(row, "ffn_", 4) && !strstr(row, "norm");
+    const bool of_mixer = !strncmp(row, "ssm_", 4) ||
+                          (!strncmp(row, "attn_", 5) && strncmp(row, "attn_norm", 9) != 0);
+    const struct locus_layer_config *own = &config->layers[layer], *other;
     int next = layer;
-    do
+    do {
         next = (next + 1) % config->n_layer;
-    while (of_mlp && config->layers[next].mlp != config->layers[layer].mlp);
+        other = &config->layers[next];
+    } while ((of_mlp && other->mlp != own->mlp) || (of_mixer && other->mixer != own->mixer));
     return next;
 }
 

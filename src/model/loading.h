@@ -2,7 +2,7 @@
  *
  *     weights.c   the model's own: embedding, output norm, head; how a tensor of a kind is loaded
  *     layers.c    a layer: its norms, and its parts by their tables
- *     attention.c, mlp.c    the tables of parts, a row a tensor
+ *     attention.c, mamba.c, mlp.c    the tables of parts, a row a tensor
  *     extras.c    what is left: a position scheme's, or refused
  */
 #ifndef LOCUS_MODEL_LOADING_H
@@ -39,6 +39,9 @@ enum locus_status locus_load_vector(struct locus_loading *loading, const char *n
 enum locus_status locus_load_norm(struct locus_loading *loading, const char *prefix, int n,
                                   bool needed, struct locus_norm_weights *norm);
 
+/* n ones, for norms without weights. */
+enum locus_status locus_load_ones(const struct locus_loading *loading, int n, float **values);
+
 /* Where some of a stored matrix's rows go. */
 struct locus_rows {
     struct locus_linear *linear;
@@ -66,6 +69,9 @@ enum locus_extent {
     LOCUS_EXPERT_FF,
     LOCUS_SHARED_FF,
     LOCUS_EXPERTS,
+    LOCUS_INNER, /* of a scan, as the next two */
+    LOCUS_STATE,
+    LOCUS_RANK,
     LOCUS_ONE
 };
 
@@ -74,7 +80,7 @@ int locus_extent_of(enum locus_extent extent, const struct locus_config *config)
 enum { LOCUS_MAX_FUSED = 3 };
 
 /* A projection; a fused one has its parts' rows one after another. A part that is there already was
- * in a fused one: then the row is passed over. Each part has a row of its own alone. */
+ * in a fused one: then the row is passed over. */
 struct locus_linear_row {
     const char *name;
     enum locus_extent cols;

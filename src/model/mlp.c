@@ -132,8 +132,11 @@ const struct locus_layer_part locus_experts_part = {.name = "experts",
                                                     .load = load_each,
                                                     .free = free_each};
 
+const struct locus_layer_part locus_no_mlp_part = {.name = "no MLP"};
+
 const struct locus_layer_part *locus_mlp_part(const struct locus_config *config, int layer)
 {
     if (config->n_expert > 0 && layer >= config->n_dense) return &locus_experts_part;
+    if (config->n_ff == 0) return &locus_no_mlp_part;
     return config->gated ? &locus_gated_part : &locus_dense_part;
 }

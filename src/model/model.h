@@ -16,6 +16,16 @@ enum locus_norm_position {
 
 struct locus_layer_part;
 
+/* The sizes of selective scans (Mamba). */
+struct locus_ssm_config {
+    int n_inner; /* channels, each with a state of its own; 0: no layer has a scan */
+    int n_state; /* numbers of such a state */
+    int n_conv;  /* tokens that the convolution before it sees, each token's own among them */
+    int rank;    /* of what a token's step of time comes from */
+    bool normed; /* step, b and c are normed (Falcon Mamba), even if no tensor says by what */
+    float norm_epsilon;
+};
+
 /* One layer's part of the configuration: what it is made of. */
 struct locus_layer_config {
     const struct locus_layer_part *mixer, *mlp;
@@ -44,6 +54,7 @@ struct locus_config {
     int n_ff_expert, n_ff_shared; /* width of an expert, and of the one that all tokens take; 0 */
     int n_dense;                  /* layers before the first that has experts */
     bool normed_experts;          /* the shares of a token's experts add up to 1 */
+    struct locus_ssm_config ssm;
     struct locus_layer_config *layers; /* [n_layer], the configuration's own */
     char position[1024];               /* SPEC of the scheme it was trained with */
 };
@@ -84,7 +95,11 @@ struct locus_architecture {
     int biased_layers; /* a model of so many layers has that scheme, its greatest slope 2^-max_bias
                         */
     bool whole_ramp;   /* the ramp of "yarn" ends between dimensions, not at whole ones */
+    const struct locus_layer_part *mixer; /* of all layers, which have no MLP; NULL: attention */
 };
+
+/* Whether a layer has that part. */
+bool locus_config_has(const struct locus_config *config, const struct locus_layer_part *part);
 
 struct locus_keys;
 
@@ -109,6 +124,10 @@ const struct locus_architecture *locus_architecture_at(size_t index);
 enum locus_status locus_config_read(struct locus_config *config,
                                     const struct locus_architecture *architecture,
                                     const struct locus_checkpoint *checkpoint, locus_error *error);
+
+/* Makes config->layers, each with its mixer, and reads the sizes of those that aren't attention. */
+enum locus_status locus_config_read_mixers(struct locus_keys *keys, struct locus_config *config,
+                                           const struct locus_architecture *architecture);
 
 /* A projection [rows, cols] with its bias [rows] (NULL: none); weight.panels NULL: absent. */
 struct locus_linear {
@@ -153,6 +172,22 @@ struct locus_attention_weights {
 
 extern const struct locus_layer_part locus_attention_part;
 
+/* ---- a selective scan ----------------------------------------------------------------------- */
+
+/* Mamba (Gu and Dao 2023). Those of panels: channels side by side, see struct locus_scan. */
+struct locus_mamba_weights {
+    struct locus_linear x, z;   /* [n_inner, n_embd] each: what is scanned, and its gate */
+    struct locus_linear low;    /* [rank, n_inner]: of what step_from makes the step of time */
+    struct locus_linear b, c;   /* [n_state, n_inner] each */
+    struct locus_linear dt;     /* [n_inner, rank] */
+    struct locus_linear output; /* [n_embd, n_inner] */
+    float *taps, *bias;         /* of the convolution: panels of n_conv, and of 1 */
+    float *a, *skip;            /* panels of n_state, and of 1 */
+    struct locus_norm_weights low_norm, b_norm, c_norm; /* absent: not normed */
+};
+
+extern const struct locus_layer_part locus_mamba_part;
+
 /* ---- MLPs ----------------------------------------------------------------------------------- */
 
 /* down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate. */
@@ -169,8 +204,11 @@ struct locus_experts {
     struct locus_linear shared_gate; /* [1, n_embd]: its share, before a sigmoid; absent: 1 */
 };
 
-/* Weights: struct locus_mlp, the same, struct locus_experts. */
-extern const struct locus_layer_part locus_dense_part, locus_gated_part, locus_experts_part;
+/* Weights: struct locus_mlp, the same, struct locus_experts; none, of a layer that is a mixer
+ * alone.
+ */
+extern const struct locus_layer_part locus_dense_part, locus_gated_part, locus_experts_part,
+    locus_no_mlp_part;
 
 /* The one of these that a layer has. */
 const struct locus_layer_part *locus_mlp_part(const struct locus_config *config, int layer);

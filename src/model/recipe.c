@@ -45,7 +45,8 @@ const struct locus_recipe *locus_recipe_find(const char *name)
  * position scheme's table, which are few and matter. */
 static bool is_matrix(const struct locus_tensor *tensor)
 {
-    static const char *const kept[] = {"position_", "rope_", "_norm.", "ffn_gate_inp"};
+    static const char *const kept[] = {"position_", "rope_", "_norm.", "ffn_gate_inp",
+                                       "ssm_conv1d"};
     static const char ending[] = ".weight";
     const size_t length = strlen(tensor->name), end = sizeof ending - 1;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)

@@ -129,7 +129,7 @@ enum locus_status locus_load_vector(struct locus_loading *loading, const char *n
     return status || !tensor ? status : locus_load_floats(loading, tensor, values);
 }
 
-static enum locus_status make_ones(const struct locus_loading *loading, int n, float **values)
+enum locus_status locus_load_ones(const struct locus_loading *loading, int n, float **values)
 {
     *values = locus_aligned_zalloc((size_t)n, sizeof **values);
     if (!*values) return locus_fail_memory(loading->error, (size_t)n * sizeof **values);
@@ -145,7 +145,7 @@ enum locus_status locus_load_norm(struct locus_loading *loading, const char *pre
     snprintf(name, sizeof name, "%s.weight", prefix);
     const bool bare = needed && loading->model->architecture->bare_norms;
     enum locus_status status = locus_load_vector(loading, name, n, needed && !bare, &norm->weight);
-    if (!status && bare && !norm->weight) return make_ones(loading, n, &norm->weight);
+    if (!status && bare && !norm->weight) return locus_load_ones(loading, n, &norm->weight);
     if (status || !norm->weight) return status;
     snprintf(name, sizeof name, "%s.bias", prefix);
     return locus_load_vector(loading, name, n, false, &norm->bias);
@@ -271,6 +271,7 @@ void locus_linear_free(struct locus_linear *linear)
 {
     locus_weight_free(&linear->weight);
     locus_aligned_free(linear->bias);
+    *linear = (struct locus_linear){0}; /* a part of two rows is freed twice */
 }
 
 void locus_norm_free(struct locus_norm_weights *norm)

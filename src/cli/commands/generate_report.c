@@ -6,7 +6,7 @@
 #include "cli/kit/json.h"
 #include "cli/kit/log.h"
 #include "cli/kit/session_options.h"
-#include "forward/cache.h"
+#include "forward/session.h"
 
 static double rate(int count, double seconds)
 {
@@ -83,8 +83,7 @@ static void add_settings(struct locus_json *json, const struct locus_generate *r
     locus_json_int(json, "context", locus_session_capacity(run->session));
     locus_json_int(json, "batch", options->common.n_batch);
     locus_json_int(json, "threads", locus_session_n_threads(run->session));
-    locus_json_text(json, "cache_type",
-                    locus_cache_type_name(locus_session_cache_type(run->session)));
+    locus_json_text(json, "cache_type", locus_session_cache_name(run->session));
     locus_json_text(json, "kernels", locus_session_kernels(run->session));
     add_token(json, "begin_token", run->begin);
     add_sampling(json, run);

@@ -160,6 +160,10 @@ static void add_sizes(struct locus_json *json, const struct inspection *inspecti
     locus_json_close(json, ']');
     locus_json_text(json, "norm", norms[config->norm]);
     locus_json_text(json, "norm_position", norm_places[config->norm_position]);
+    locus_json_open(json, "mixers", '[');
+    for (int i = 0; i < config->n_layer; i++)
+        locus_json_text(json, NULL, config->layers[i].mixer->name);
+    locus_json_close(json, ']');
     locus_json_open(json, "windows", '[');
     for (int i = 0; i < config->n_layer; i++)
         locus_json_int(json, NULL, config->layers[i].window);

@@ -44,6 +44,7 @@ static void note_all(struct notes *notes, const struct locus_architecture *famil
     const struct locus_config *config = &family->defaults;
     notes->n = 0;
     note(notes, family->spelled_out, "all of it may be spelled out by keys");
+    note(notes, family->mixer != NULL, "no attention and no MLP");
     note(notes, config->parallel_residual, "attention and MLP in parallel");
     note(notes, config->norm_position != LOCUS_NORM_INPUT, "norms %s",
          inspect_norm_place(config->norm_position));
@@ -59,12 +60,18 @@ static void note_all(struct notes *notes, const struct locus_architecture *famil
     note(notes, family->needed_keys != NULL, "needs the keys %s", family->needed_keys);
 }
 
+static const char *mixer_name(const struct locus_architecture *family)
+{
+    return family->mixer ? family->mixer->name : locus_attention_part.name;
+}
+
 static void append_json(struct locus_json *json, const struct locus_architecture *family,
                         const struct notes *notes)
 {
     locus_json_open(json, NULL, '{');
     locus_json_text(json, "family", family->name);
     locus_json_text(json, "position", family->position);
+    locus_json_text(json, "mixer", mixer_name(family));
     locus_json_text(json, "norm", inspect_norm(family->defaults.norm));
     locus_json_text(json, "activation", inspect_activation(family->defaults.activation));
     locus_json_bool(json, "gated", family->defaults.gated);
@@ -85,6 +92,7 @@ static void append_text(struct locus_buffer *out, const struct locus_architectur
                         inspect_norm(family->defaults.norm),
                         inspect_activation(family->defaults.activation),
                         family->defaults.gated ? ", gated" : "");
+    if (family->mixer) locus_buffer_printf(out, ", layers of %s", mixer_name(family));
     for (int i = 0; i < notes->n; i++) {
         const bool fits = out->length - line + strlen(notes->text[i]) + 2 <= WIDTH;
         locus_buffer_append(out, fits ? "; " : ";\n", 2);

@@ -98,20 +98,21 @@ const char *inspect_activation(enum locus_activation activation)
 /* What may differ from layer to layer. */
 struct layer_kind {
     int window, spec;
+    const struct locus_layer_part *mixer;
     bool experts;
 };
 
 static struct layer_kind kind_of(const struct inspection *inspection, int layer)
 {
-    return (struct layer_kind){inspection->model->config.layers[layer].window,
-                               locus_layer_specs_at(&inspection->specs, layer),
-                               inspection->model->config.layers[layer].mlp == &locus_experts_part};
+    const struct locus_layer_config *config = &inspection->model->config.layers[layer];
+    return (struct layer_kind){config->window, locus_layer_specs_at(&inspection->specs, layer),
+                               config->mixer, config->mlp == &locus_experts_part};
 }
 
 static bool same_kind(const struct inspection *inspection, int left, int right)
 {
     const struct layer_kind a = kind_of(inspection, left), b = kind_of(inspection, right);
-    return a.window == b.window && a.spec == b.spec && a.experts == b.experts;
+    return a.window == b.window && a.spec == b.spec && a.mixer == b.mixer && a.experts == b.experts;
 }
 
 /* "0-4,6-10": the layers of the kind that layer `first` has. */
@@ -137,12 +138,13 @@ static void append_window(int window, struct locus_buffer *out)
 static void describe_layers(const struct inspection *inspection, struct locus_buffer *out)
 {
     const struct locus_config *config = &inspection->model->config;
-    bool differ = false, specs_differ = false, mixed = false;
+    bool differ = false, specs_differ = false, mixed = false, mixers_differ = false;
     for (int i = 1; i < config->n_layer; i++) {
         const struct layer_kind first = kind_of(inspection, 0), kind = kind_of(inspection, i);
         differ |= !same_kind(inspection, 0, i);
         specs_differ |= kind.spec != first.spec;
         mixed |= kind.experts != first.experts;
+        mixers_differ |= kind.mixer != first.mixer;
     }
     for (int i = 0; differ && i < config->n_layer; i++) {
         const struct layer_kind kind = kind_of(inspection, i);
@@ -153,9 +155,11 @@ static void describe_layers(const struct inspection *inspection, struct locus_bu
         locus_buffer_printf(out, "  layers ");
         append_layers(inspection, i, out);
         locus_buffer_append(out, ": ", 2);
-        append_window(kind.window, out);
+        const bool attends = kind.mixer == &locus_attention_part;
+        if (mixers_differ) locus_buffer_printf(out, attends ? "%s, " : "%s", kind.mixer->name);
+        if (attends) append_window(kind.window, out);
         if (mixed) locus_buffer_printf(out, kind.experts ? ", experts" : ", no experts");
-        if (specs_differ) {
+        if (specs_differ && attends) {
             locus_buffer_append(out, ", ", 2);
             locus_position_print(&inspection->specs.specs[kind.spec], out);
         }
@@ -165,6 +169,12 @@ static void describe_layers(const struct inspection *inspection, struct locus_bu
 
 /* ---- the decoder -------------------------------------------------------------------------- */
 
+/* Without attention there is no scale, and that is usual. */
+static float usual_score_scale(const struct locus_config *config)
+{
+    return config->head_dim ? 1 / sqrtf((float)config->head_dim) : config->attention_scale;
+}
+
 static void describe_scales(const struct locus_config *config, struct locus_buffer *out)
 {
     const struct {
@@ -173,7 +183,7 @@ static void describe_scales(const struct locus_config *config, struct locus_buff
     } scales[] = {{"embeddings", config->embedding_scale, 1},
                   {"residuals", config->residual_scale, 1},
                   {"logits", config->logit_scale, 1},
-                  {"scores", config->attention_scale, 1 / sqrtf((float)config->head_dim)}};
+                  {"scores", config->attention_scale, usual_score_scale(config)}};
     const struct {
         const char *what;
         float value;
@@ -195,6 +205,52 @@ static void describe_scales(const struct locus_config *config, struct locus_buff
     if (*before == ',') locus_buffer_append(out, "\n", 1);
 }
 
+static void describe_attention(const struct inspection *inspection, int layer,
+                               struct locus_buffer *out)
+{
+    const locus_model_info *info = &inspection->info;
+    const struct locus_config *config = &inspection->model->config;
+    const struct locus_attention_weights *attention = inspection->model->layers[layer].mixer;
+    locus_buffer_printf(out, "attention        %d heads of width %d, %d key and value heads%s%s",
+                        info->n_head, info->head_dim, info->n_head_kv,
+                        attention->q_norm.weights.weight ? ", q and k normed" : "",
+                        attention->sinks ? ", a sink a head" : "");
+    bool same = true;
+    for (int i = 1; i < config->n_layer; i++)
+        same &= config->layers[i].window == config->layers[0].window;
+    if (same && config->layers[0].window) {
+        locus_buffer_append(out, ", ", 2);
+        append_window(config->layers[0].window, out);
+    }
+    locus_buffer_append(out, "\n", 1);
+}
+
+static void describe_scan(const struct inspection *inspection, int layer, struct locus_buffer *out)
+{
+    const struct locus_ssm_config *ssm = &inspection->model->config.ssm;
+    const struct locus_mamba_weights *weights = inspection->model->layers[layer].mixer;
+    locus_buffer_printf(
+        out, "mamba            %d channels of %d states, convolution over %d, rank %d%s\n",
+        ssm->n_inner, ssm->n_state, ssm->n_conv, ssm->rank,
+        weights->low_norm.weight ? ", steps normed" : "");
+}
+
+/* A line for each kind of mixer that there is. */
+static void describe_mixers(const struct inspection *inspection, struct locus_buffer *out)
+{
+    static const struct {
+        const struct locus_layer_part *mixer;
+        void (*describe)(const struct inspection *inspection, int layer, struct locus_buffer *out);
+    } kinds[] = {{&locus_attention_part, describe_attention}, {&locus_mamba_part, describe_scan}};
+    const struct locus_config *config = &inspection->model->config;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        int layer = 0;
+        while (layer < config->n_layer && config->layers[layer].mixer != kinds[k].mixer)
+            layer++;
+        if (layer < config->n_layer) kinds[k].describe(inspection, layer, out);
+    }
+}
+
 static void describe_decoder(const struct inspection *inspection, struct locus_buffer *out)
 {
     const locus_model_info *info = &inspection->info;
@@ -208,20 +264,10 @@ static void describe_decoder(const struct inspection *inspection, struct locus_b
                             : inspect_norm_place(config->norm_position),
                         config->parallel_residual ? ", attention and MLP in parallel" : "");
     describe_layers(inspection, out);
-    const struct locus_attention_weights *attention = layer->mixer;
-    locus_buffer_printf(out, "attention        %d heads of width %d, %d key and value heads%s%s",
-                        info->n_head, info->head_dim, info->n_head_kv,
-                        attention->q_norm.weights.weight ? ", q and k normed" : "",
-                        attention->sinks ? ", a sink a head" : "");
-    bool same = true;
-    for (int i = 1; i < config->n_layer; i++)
-        same &= config->layers[i].window == config->layers[0].window;
-    if (same && config->layers[0].window) {
-        locus_buffer_append(out, ", ", 2);
-        append_window(config->layers[0].window, out);
-    }
-    locus_buffer_printf(out, "\nMLP              width %d, %s%s\n", info->n_ff,
-                        inspect_activation(config->activation), config->gated ? ", gated" : "");
+    describe_mixers(inspection, out);
+    if (config->n_ff > 0)
+        locus_buffer_printf(out, "MLP              width %d, %s%s\n", info->n_ff,
+                            inspect_activation(config->activation), config->gated ? ", gated" : "");
     if (config->n_expert > 0)
         locus_buffer_printf(out, "experts          %d of width %d, %d a token%s\n",
                             config->n_expert, config->n_ff_expert, config->n_expert_used,

@@ -12,7 +12,7 @@
 #include "cli/kit/model_file.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/table.h"
-#include "forward/cache.h"
+#include "forward/session.h"
 #include "tokenizer/tokenizer.h"
 
 /* ---- making ready ------------------------------------------------------------------------- */
@@ -130,8 +130,7 @@ void locus_reference_json(const struct locus_perplexity *run,
     locus_json_text(json, "model_sha", reference->model.sha);
     locus_json_text(json, "weight_type", reference->model.info.weight_type);
     locus_json_text(json, "position", locus_session_position(reference->session));
-    locus_json_text(json, "cache_type",
-                    locus_cache_type_name(locus_session_cache_type(reference->session)));
+    locus_json_text(json, "cache_type", locus_session_cache_name(reference->session));
     number(json, "nll", summary->reference_nll);
     number(json, "perplexity", exp(summary->reference_nll));
     number(json, "nll_difference", summary->difference);

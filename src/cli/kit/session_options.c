@@ -92,8 +92,7 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
         locus_log_note("position %s, attention %s, context %d, %d threads, kernels %s, cache %s",
                        locus_session_position(session), locus_session_attention(session),
                        locus_session_capacity(session), locus_session_n_threads(session),
-                       locus_session_kernels(session),
-                       locus_cache_type_name(locus_session_cache_type(session)));
+                       locus_session_kernels(session), locus_session_cache_name(session));
     }
     if (common->position)
         locus_log_note("note: position %s; the model was trained with %s",

@@ -1,0 +1,96 @@
+"""Configurations of models whose layers are selective scans: see hf_families.py."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import hf_names as names
+from hf_decoder import Decoder, Plain, Scan
+from hf_folder import Config, shown
+from hf_reading import epsilon, tied
+from output import Failure
+
+N_CONTEXT = 1 << 20  # as llama.cpp's converter has it: no configuration says what it was trained to
+TRAINING = (  # how weights were begun, or which code sums them up: changes nothing that is computed
+    *("time_step_scale", "time_step_min", "time_step_max", "time_step_init_scheme"),
+    *("time_step_floor", "rescale_prenorm_residual", "residual_in_fp32"),
+    *("use_mambapy", "use_falcon_mambapy", "use_associative_scan", "use_conv_bias"),
+    *("fused_add_norm", "pad_vocab_size_multiple"),
+)
+
+
+def read_rank(c: Config, width: int) -> int:
+    """A count, or "auto": a sixteenth of the width."""
+    if c.values.get("time_step_rank", "auto") == "auto":
+        c.asked.add("time_step_rank")
+        return math.ceil(width / 16)
+    return c.count("time_step_rank")
+
+
+def read_inner(c: Config, width: int) -> int:
+    """intermediate_size goes before expand times the width."""
+    if c.has("intermediate_size"):
+        c.asked.add("expand")
+        return c.count("intermediate_size")
+    n_inner = int(c.get("expand", float, 2.0) * width)
+    if not 1 <= n_inner < 1 << 31:
+        raise Failure(f"{c.path}: expand makes {n_inner} channels of hidden_size {width}")
+    return n_inner
+
+
+def check_older(c: Config, sizes: dict[str, tuple[str, int]]) -> None:
+    """What mamba_ssm called the same, which published configurations have beside; the class passes
+    it over."""
+    for other, (key, value) in sizes.items():
+        if c.has(other) and c.values[other] != value:
+            what = f"{other} is {shown(c.values[other])}, but {key}, which is read, is {value}"
+            raise Failure(f"{c.path}: {what}")
+    c.refuse("rms_norm", "the class norms by RMSNorm alone", True, True)
+    c.section("ssm_cfg").refuse_unknown(re.compile("(?!)"))
+
+
+def read_scan(c: Config, layers: int, **more: Any) -> dict[str, Any]:
+    width, n_layer = c.count("hidden_size", 768), c.count("num_hidden_layers", layers)
+    n_inner = read_inner(c, width)
+    scan = Scan(
+        n_inner=n_inner,
+        n_state=c.count("state_size", 16),
+        n_conv=c.count("conv_kernel", 4),
+        rank=read_rank(c, width),
+        **more,
+    )
+    older = {
+        "d_model": ("hidden_size", width),
+        "d_inner": ("intermediate_size", n_inner),
+        "n_layer": ("num_hidden_layers", n_layer),
+    }
+    check_older(c, older)
+    c.asked |= {*TRAINING}
+    return {
+        "architecture": "mamba",
+        "names": names.MAMBA,
+        "n_vocab": c.count("vocab_size", 50280),
+        "n_context": N_CONTEXT,
+        "n_embd": width,
+        "n_layer": n_layer,
+        "n_head": 0,
+        "n_head_kv": 0,
+        "head_dim": 0,
+        "n_ff": 0,
+        "position": Plain("none"),
+        "norm": "rmsnorm",
+        "norm_epsilon": epsilon(c, "layer_norm_epsilon", 1e-5),
+        "activation": c.choose("hidden_act", {"silu": "silu", "swish": "silu"}, "silu"),
+        "scan": scan,
+        "tied": tied(c, True),
+    }
+
+
+def mamba(c: Config) -> Decoder:
+    return Decoder(**read_scan(c, 32))
+
+
+def falcon_mamba(c: Config) -> Decoder:
+    return Decoder(**read_scan(c, 32, normed=True, norm_epsilon=epsilon(c, "mixer_rms_eps", 1e-6)))

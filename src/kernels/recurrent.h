@@ -1,0 +1,81 @@
+/* Convolutions over time and running states, a lane a channel, in plain C: see lanes.h. */
+#ifndef LOCUS_KERNELS_RECURRENT_H
+#define LOCUS_KERNELS_RECURRENT_H
+
+#include <string.h>
+
+#include "base/math.h"
+#include "kernels/share.h"
+
+/* A row of a panel, its missing channels 0; and back. Copied whole: else compilers load values one
+ * by one. */
+INLINE void take_channels(float lanes[LOCUS_CHANNELS], const float *row, int width)
+{
+    if (width == LOCUS_CHANNELS) {
+        memcpy(lanes, row, LOCUS_CHANNELS * sizeof *row);
+        return;
+    }
+    memset(lanes, 0, LOCUS_CHANNELS * sizeof *lanes);
+    memcpy(lanes, row, (size_t)width * sizeof *row);
+}
+
+INLINE void put_channels(float *row, const float lanes[LOCUS_CHANNELS], int width)
+{
+    if (width == LOCUS_CHANNELS)
+        memcpy(row, lanes, LOCUS_CHANNELS * sizeof *row);
+    else
+        memcpy(row, lanes, (size_t)width * sizeof *row);
+}
+
+static void convolve(const struct locus_convolution *op)
+{
+    for (int i = 0; i < op->n; i++) {
+        float sum[LOCUS_CHANNELS], x[LOCUS_CHANNELS], taps[LOCUS_CHANNELS];
+        take_channels(sum, op->bias, LOCUS_CHANNELS);
+        for (int k = 0; k < op->n_taps; k++) {
+            take_channels(x, op->x + (size_t)(i + k) * op->stride, op->width);
+            take_channels(taps, op->taps + (size_t)k * LOCUS_CHANNELS, LOCUS_CHANNELS);
+            for (int l = 0; l < LOCUS_CHANNELS; l++)
+                sum[l] = fmaf(taps[l], x[l], sum[l]);
+        }
+        for (int l = 0; l < LOCUS_CHANNELS; l++)
+            sum[l] = locus_silu(sum[l]);
+        put_channels(op->out + (size_t)i * op->stride, sum, op->width);
+    }
+}
+
+static void scan(const struct locus_scan *op)
+{
+    float skip[LOCUS_CHANNELS];
+    take_channels(skip, op->skip, LOCUS_CHANNELS);
+    for (int i = 0; i < op->n; i++) {
+        const size_t at = (size_t)i * op->stride;
+        const float *b = op->b + (size_t)i * (size_t)op->n_state;
+        const float *c = op->c + (size_t)i * (size_t)op->n_state;
+        float step[LOCUS_CHANNELS], u[LOCUS_CHANNELS], z[LOCUS_CHANNELS];
+        float input[LOCUS_CHANNELS], sum[LOCUS_CHANNELS] = {0};
+        take_channels(step, op->dt + at, op->width);
+        take_channels(u, op->u + at, op->width);
+        take_channels(z, op->z + at, op->width);
+        for (int l = 0; l < LOCUS_CHANNELS; l++) {
+            step[l] = locus_softplus(step[l]);
+            input[l] = step[l] * u[l];
+        }
+        for (int s = 0; s < op->n_state; s++) {
+            float a[LOCUS_CHANNELS], h[LOCUS_CHANNELS];
+            float *state = op->h + (size_t)s * LOCUS_CHANNELS;
+            take_channels(a, op->a + (size_t)s * LOCUS_CHANNELS, LOCUS_CHANNELS);
+            take_channels(h, state, LOCUS_CHANNELS);
+            for (int l = 0; l < LOCUS_CHANNELS; l++) {
+                h[l] = fmaf(locus_exp(step[l] * a[l]), h[l], input[l] * b[s]);
+                sum[l] = fmaf(c[s], h[l], sum[l]);
+            }
+            put_channels(state, h, LOCUS_CHANNELS);
+        }
+        for (int l = 0; l < LOCUS_CHANNELS; l++)
+            sum[l] = fmaf(skip[l], u[l], sum[l]) * locus_silu(z[l]);
+        put_channels(op->out + at, sum, op->width);
+    }
+}
+
+#endif

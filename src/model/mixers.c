@@ -1,0 +1,70 @@
+/* Which mixer each layer has, and the sizes of those that aren't attention. See model.h. */
+#include <stdlib.h>
+
+#include "model/keys.h"
+#include "model/model.h"
+
+bool locus_config_has(const struct locus_config *config, const struct locus_layer_part *part)
+{
+    for (int i = 0; i < config->n_layer; i++)
+        if (config->layers[i].mixer == part || config->layers[i].mlp == part) return true;
+    return false;
+}
+
+/* That of Falcon Mamba's norms inside a scan, for which llama.cpp has no key. */
+static enum locus_status read_own_epsilon(struct locus_keys *keys, struct locus_ssm_config *ssm)
+{
+    static const char key[] = "locus.ssm.norm_epsilon";
+    double epsilon = -1; /* as other norms', which isn't read yet */
+    if (locus_checkpoint_has(keys->checkpoint, key) &&
+        !(locus_checkpoint_float(keys->checkpoint, key, &epsilon) && epsilon >= 0 &&
+          epsilon <= 1e30))
+        return locus_fail(keys->error, LOCUS_ERROR_FORMAT, "%s: %s is not a number from 0 to 1e+30",
+                          locus_checkpoint_path(keys->checkpoint), key);
+    ssm->norm_epsilon = (float)epsilon;
+    return LOCUS_OK;
+}
+
+/* ssm.*: of a selective scan, as llama.cpp writes them. */
+static enum locus_status read_scan(struct locus_keys *keys, struct locus_config *config)
+{
+    enum { MAX_INNER = 1 << 22, MAX_STATE = 1 << 12, MAX_CONV = 1 << 8, MAX_RANK = 1 << 20 };
+    struct locus_ssm_config *ssm = &config->ssm;
+    enum locus_status status;
+    if ((status = locus_keys_needed_int(keys, "ssm.inner_size", MAX_INNER, &ssm->n_inner)) ||
+        (status = locus_keys_needed_int(keys, "ssm.state_size", MAX_STATE, &ssm->n_state)) ||
+        (status = locus_keys_needed_int(keys, "ssm.conv_kernel", MAX_CONV, &ssm->n_conv)) ||
+        (status = locus_keys_needed_int(keys, "ssm.time_step_rank", MAX_RANK, &ssm->rank)))
+        return status;
+    status = locus_keys_bool(keys, "ssm.dt_b_c_rms", &ssm->normed);
+    return status ? status : read_own_epsilon(keys, ssm);
+}
+
+/* A name each, or one of all layers: only the generic family has others than its own. */
+static enum locus_status name_mixers(struct locus_keys *keys, struct locus_config *config,
+                                     const struct locus_architecture *architecture)
+{
+    static const char *const names[] = {"attention", "mamba"};
+    static const struct locus_layer_part *const parts[] = {&locus_attention_part,
+                                                           &locus_mamba_part};
+    const size_t n_layer = (size_t)config->n_layer;
+    int *choices = calloc(n_layer, sizeof *choices);
+    if (!choices) return locus_fail_memory(keys->error, n_layer * sizeof *choices);
+    enum locus_status status = LOCUS_OK;
+    if (architecture->spelled_out) status = locus_keys_choices(keys, "mixer", names, 2, choices);
+    for (size_t i = 0; i < n_layer; i++)
+        config->layers[i].mixer = architecture->mixer ? architecture->mixer : parts[choices[i]];
+    free(choices);
+    return status;
+}
+
+enum locus_status locus_config_read_mixers(struct locus_keys *keys, struct locus_config *config,
+                                           const struct locus_architecture *architecture)
+{
+    const size_t n_layer = (size_t)config->n_layer;
+    config->layers = calloc(n_layer, sizeof *config->layers);
+    if (!config->layers) return locus_fail_memory(keys->error, n_layer * sizeof *config->layers);
+    enum locus_status status = name_mixers(keys, config, architecture);
+    if (!status && locus_config_has(config, &locus_mamba_part)) status = read_scan(keys, config);
+    return status;
+}
