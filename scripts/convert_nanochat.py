@@ -25,6 +25,7 @@ from hf_folder import (
     Found,
     Weights,
     load_torch,
+    one_line,
     shown,
     state_tensors,
 )
@@ -146,7 +147,7 @@ def load_encoding(path: Path) -> dict[str, Any]:
     except OSError:
         raise
     except pickle.UnpicklingError as error:
-        found, what = None, str(error)
+        found, what = None, one_line(error)
     except Exception:  # whatever unpickling makes of a foreign file
         found = None
     if isinstance(found, Encoding):

@@ -91,11 +91,11 @@ class Config:
             raise Failure(f"{self.path}: {key} is {value}, expected a 32-bit number")
         return value
 
-    def count(self, key: str, default: int | None = None) -> int:
-        """A dimension: an integer from 1 to 2^31 - 1."""
+    def count(self, key: str, default: int | None = None, most: int = (1 << 31) - 1) -> int:
+        """A dimension: an integer from 1 to `most`."""
         value = self.get(key, int, default)
-        if not 1 <= value < 1 << 31:
-            raise Failure(f"{self.path}: {key} is {shown(value)}, expected 1 to {(1 << 31) - 1}")
+        if not 1 <= value <= most:
+            raise Failure(f"{self.path}: {key} is {shown(value)}, expected 1 to {most}")
         return value
 
     def positive(self, key: str, default: float | None = None) -> float:

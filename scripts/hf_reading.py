@@ -31,6 +31,7 @@ IGNORED = re.compile(  # keys of any config.json that change nothing that is com
     r"|_experts_implementation\w*|experts_implementation"
 )
 
+MOST_LAYERS = 4096  # that locus runs; lists of them are made before a tensor is looked for
 ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
@@ -71,7 +72,7 @@ def read_shape(
         "n_vocab": c.count("vocab_size"),
         "n_context": c.count(n_context, context),
         "n_embd": width,
-        "n_layer": c.count(n_layer),
+        "n_layer": c.count(n_layer, most=MOST_LAYERS),
         "n_head": heads,
         "n_head_kv": kv,
         "head_dim": c.count("head_dim", head_dim or max(width // heads, 1)),

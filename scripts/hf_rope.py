@@ -139,6 +139,8 @@ def read_scaling(c: Config, p: Config, n_context: int, dim: int) -> Scaling | No
         return read_yarn(p, p.positive("factor", implied), trained)
     factors = {key: read_factors(p, key, dim // 2) for key in ("short_factor", "long_factor")}
     factor = p.positive("factor", stretched)
+    if trained == 1:
+        raise Failure(f"{c.path}: {key} is 1; longrope expects 2 or more")
     usual = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
     return Scaling(
         name,

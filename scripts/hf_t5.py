@@ -11,7 +11,7 @@ import numpy as np
 from hf_decoder import Alibi, Decoder, Plain, Rope, Table
 from hf_folder import Config, shown
 from hf_names import Names, Place
-from hf_reading import ACTIVATIONS, Fields, epsilon, tied
+from hf_reading import ACTIVATIONS, MOST_LAYERS, Fields, epsilon, tied
 from output import Failure
 
 ATTENTION = "block.{}.layer.0.SelfAttention."
@@ -148,7 +148,7 @@ def decoder_t5(c: Config) -> Decoder:
         n_vocab=c.count("vocab_size"),
         n_context=N_LEARNED if kind == "abs_learned" else c.count("n_positions", 512),
         n_embd=n_embd,
-        n_layer=c.count("num_layers"),
+        n_layer=c.count("num_layers", most=MOST_LAYERS),
         n_head=n_head,
         n_head_kv=n_head,
         head_dim=head_dim,

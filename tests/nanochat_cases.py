@@ -291,6 +291,7 @@ def check_refusals(bench: Bench) -> None:
     tokenizer("it holds fractions.Fraction", pickle.dumps(Fraction(1, 2)))
     tokenizer("it holds tiktoken.core.Other", pickled(bench.encoding, "Other"))
     tokenizer("it names one, 'o200k_base'", pickled("o200k_base"))
+    tokenizer("A load persistent id instruction", b"\x80\x04Pabc\n.")
     tokenizer("expected an Encoding of tiktoken", b"x")
     tokenizer("expected an Encoding of tiktoken", pickle.dumps({"a": 1}))
     tokenizer("expected an Encoding of tiktoken", b"\x80\x04ctiktoken.core\nEncoding\n(I1\ntR.")

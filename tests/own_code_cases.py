@@ -43,6 +43,8 @@ def check_internlm2(desk: Desk) -> None:
               "trained=4096")  # fmt: skip
     desk.says("linear", internlm2 | {"rope_scaling": {"type": "linear", "factor": 2.0}},
               "internlm2", rope__scaling__type="linear", rope__scaling__factor=2.0)  # fmt: skip
+    desk.refuses("num_hidden_layers is 4097, expected 1 to 4096",
+                 internlm2 | {"num_hidden_layers": 4097})  # fmt: skip
     yarn = {"rope_scaling": {"type": "yarn", "factor": 2.0}}
     desk.refuses("type 'yarn' is unknown to this family's class; known: linear, dynamic",
                  internlm2 | yarn)  # fmt: skip
@@ -95,6 +97,9 @@ def check_minicpm(desk: Desk) -> None:
     desk.refuses("factor of longrope, which", minicpm | {"rope_scaling": factors | {"factor": 2.0}})
     shorter = factors | {"original_max_position_embeddings": 8192}
     desk.refuses("max_position_embeddings is 4096, expected", minicpm | {"rope_scaling": shorter})
+    one = factors | {"original_max_position_embeddings": 1}
+    desk.refuses("original_max_position_embeddings is 1; longrope expects 2 or more",
+                 minicpm | {"rope_scaling": one})  # fmt: skip
     desk.refuses("'sparse_config' is {'kernel_size': 32}, which",
                  minicpm | {"sparse_config": {"kernel_size": 32}})  # fmt: skip
 
@@ -212,6 +217,7 @@ def check_t5(desk: Desk) -> None:
               logit_scale=0.125)  # fmt: skip
     desk.refuses("position_encoding_type 'fire' is unknown; known: none",
                  decoder | {"position_encoding_type": "fire"})  # fmt: skip
+    desk.refuses("num_layers is 4097, expected 1 to 4096", decoder | {"num_layers": 4097})
     desk.refuses("d_kv is 20, of which 5 dimensions rotate", decoder | {"d_kv": 20})
     desk.refuses("feed_forward_proj 'gated-x-y' is unknown",
                  decoder | {"feed_forward_proj": "gated-x-y"})  # fmt: skip

@@ -222,6 +222,38 @@ START_TEST(the_largest_values_that_fit_are_held)
 }
 END_TEST
 
+/* Fits to such values ask for scales past the largest half. */
+START_TEST(values_all_over_the_range_that_fits_are_held)
+{
+    const float limit = locus_weight_type(held[_i].type)->limit;
+    float x[N], back[N];
+    state = 31;
+    for (int k = 0; k < 20; k++) {
+        for (int i = 0; i < N; i++)
+            x[i] = limit * (float)(2 * uniform() - 1);
+        through(back, held[_i].type, x);
+        for (int i = 0; i < N; i++)
+            ck_assert_msg(fabsf(back[i] - x[i]) <= 0.5f * limit, "%g, expected %g", (double)back[i],
+                          (double)x[i]);
+    }
+}
+END_TEST
+
+START_TEST(floats_up_to_the_limit_stay_finite)
+{
+    static const enum locus_tensor_type types[] = {LOCUS_F16, LOCUS_BF16};
+    const float limit = locus_weight_type(types[_i])->limit;
+    const float x[2] = {limit, -limit};
+    float back[2];
+    unsigned char row[4];
+    locus_encode_row(row, types[_i], x, 2);
+    locus_dequantize_row(back, row, types[_i], 2);
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(fabsf(back[i] - x[i]) <= 0.004f * limit, "%g: %g", (double)x[i],
+                      (double)back[i]);
+}
+END_TEST
+
 START_TEST(blocks_next_to_zero_keep_what_halves_can_hold)
 {
     float x[N], back[N];
@@ -249,6 +281,8 @@ int main(void)
     tcase_add_loop_test(tests, blocks_lose_little_more_than_under_the_best_scales, 0, 4 * N_HELD);
     tcase_add_loop_test(tests, blocks_and_their_mirror_images_lose_the_same, 0, 4 * N_HELD);
     tcase_add_loop_test(tests, the_largest_values_that_fit_are_held, 0, N_HELD);
+    tcase_add_loop_test(tests, values_all_over_the_range_that_fits_are_held, 0, N_HELD);
+    tcase_add_loop_test(tests, floats_up_to_the_limit_stay_finite, 0, 2);
     tcase_add_loop_test(tests, blocks_next_to_zero_keep_what_halves_can_hold, 0, N_HELD);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

@@ -31,9 +31,11 @@ static inline float locus_clamp(float value, float low, float high)
 }
 
 /* The half next to a scale, on the side away from 0 where halves lie so far apart that the
- * outermost levels would miss what they are for. */
+ * outermost levels would miss what they are for; the outermost for a scale past all of them, as a
+ * fit of values near a type's limit may be. */
 static inline uint16_t locus_scale_half(float scale)
 {
+    scale = locus_clamp(scale, -LOCUS_HALF_MAX, LOCUS_HALF_MAX);
     const uint16_t half = locus_float_to_f16(scale);
     const bool short_of = fabsf(locus_f16_to_float(half)) < 0.99f * fabsf(scale);
     return (uint16_t)(half + short_of);

@@ -10,6 +10,8 @@
 #include "kernels/form.h"
 #include "kernels/formats.h"
 
+enum { LOCUS_HALF_MAX = 65504 }; /* the largest half */
+
 /* ---- blocks of a file, along a row -------------------------------------------------------- */
 
 struct locus_q8_0 {
