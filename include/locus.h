@@ -106,7 +106,7 @@ typedef struct locus_model_info {
                               * "learned:offset=2". In use: locus_session_position */
     int n_vocab;             /* logits a token */
     int n_tokens;            /* token ids: 0 to n_tokens - 1; logits past them are padding */
-    int n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
+    int n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff; /* 0: no attention, or no MLP */
     int trained_length; /* tokens of the texts it was trained on */
     int64_t n_parameters;
     int32_t bos_token; /* what an empty prompt starts from (begin or end of text); -1: none */

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import transformers as hf
 
 import hf_names as names
 from golden_families import COMMON, ROPE, family_metadata
-from golden_models import N_HEAD_KV, ROPE_BASE, Case
+from golden_models import N_EMBD, N_HEAD_KV, ROPE_BASE, Case, generic
 
 
 def gemma2_capped() -> Case:
@@ -120,6 +121,26 @@ def olmo3_local() -> Case:
     return Case(hf.Olmo3ForCausalLM(config), names.OLMO2, "olmo2", metadata)
 
 
+def jamba_mixed() -> Case:
+    """Jamba: three layers of selective scans, whose steps are normed, and one of attention without
+    positions; all have an MLP."""
+    config = hf.JambaConfig(
+        **SMALL | {"num_hidden_layers": 4}, rms_norm_eps=1e-5, num_experts=1, bos_token_id=1,
+        attn_layer_period=4, attn_layer_offset=2, mamba_d_state=6, mamba_dt_rank=3,
+    )  # fmt: skip
+    metadata = generic(
+        "none", norm="rmsnorm", activation="silu", gated=True, block_count=4,
+        feed_forward_length=32, attention__head_count_kv=N_HEAD_KV,
+        mixer=["mamba", "mamba", "attention", "mamba"], ssm__conv_kernel=4,
+        ssm__inner_size=2 * N_EMBD, ssm__state_size=6, ssm__time_step_rank=3,
+    )  # fmt: skip
+    splits = {
+        "mamba.A_log": lambda values: {"ssm_a": -np.exp(values)},
+        "mamba.D": lambda values: {"ssm_d": values},
+    }
+    return Case(hf.JambaForCausalLM(config), names.JAMBA, "locus", metadata, splits=splits)
+
+
 LAYERED_CASES: dict[str, Callable[[], Case]] = {
     "gemma2-capped": gemma2_capped,
     "gemma3-local-bases": gemma3_local_bases,
@@ -127,4 +148,5 @@ LAYERED_CASES: dict[str, Callable[[], Case]] = {
     "cohere2-local": cohere2_local,
     "exaone4-local": exaone4_local,
     "olmo3-local": olmo3_local,
+    "jamba-mixed": jamba_mixed,
 }

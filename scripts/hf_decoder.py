@@ -169,13 +169,13 @@ class Experts:
 
 @dataclass(frozen=True)
 class Scan:
-    """Mamba's selective scan in place of attention and MLP."""
+    """Mamba's selective scan in place of attention."""
 
     n_inner: int
     n_state: int
     n_conv: int
     rank: int  # of what a token's step comes from
-    normed: bool = False  # step, b and c are normed, by no weights
+    normed: bool = False  # step, b and c are normed, with weights or without
     norm_epsilon: float | None = None  # of those norms; None: as others'
 
     def keys(self) -> dict[str, Value]:
@@ -225,7 +225,8 @@ class Decoder:
     window: int = 0
     local: tuple[bool, ...] = ()  # which layers have the window; (): all
     experts: Experts | None = None
-    scan: Scan | None = None  # all layers': n_head and n_ff are then 0
+    scan: Scan | None = None
+    scanned: tuple[bool, ...] = ()  # which layers have the scan; (): all, and n_head is 0
     tied: bool = False
     tables: tuple[Table, ...] = ()  # of the position scheme, beside position_embd
     # How a folder holds what is one in the checkpoint, or more.
@@ -244,6 +245,9 @@ class Decoder:
 
     def has_experts(self, layer: int) -> bool:
         return self.experts is not None and layer >= self.experts.n_dense
+
+    def has_scan(self, layer: int) -> bool:
+        return self.scan is not None and (not self.scanned or self.scanned[layer])
 
     def local_layers(self) -> list[bool]:
         """Whether each layer has the window."""
@@ -345,7 +349,8 @@ def generic_metadata(decoder: Decoder) -> dict[str, Value]:
     }
     found |= {key: True for key, value in flags.items() if value}
     if decoder.scan is not None:
-        found[".mixer"] = "mamba"
+        mixers = ["mamba" if decoder.has_scan(i) else "attention" for i in range(decoder.n_layer)]
+        found[".mixer"] = mixers if decoder.scanned else "mamba"
     numbers = {
         ".embedding_scale": (decoder.embedding_scale, 1),
         ".residual_scale": (decoder.residual_scale, 1),

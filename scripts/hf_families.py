@@ -50,7 +50,7 @@ from hf_llama import (
     stablelm,
     starcoder2,
 )
-from hf_mamba import falcon_mamba, mamba
+from hf_mamba import falcon_mamba, jamba, mamba
 from hf_recent import (
     arcee,
     cohere2,
@@ -140,6 +140,7 @@ FAMILIES = {
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),
     "mamba": Family(mamba, "Mamba"),
     "falcon_mamba": Family(falcon_mamba, "FalconMamba"),
+    "jamba": Family(jamba, "Jamba", experts=("num_experts", "num_local_experts")),
     "baichuan": Family(baichuan, "Baichuan", others=("BaiChuanForCausalLM",)),
     "chatglm": Family(chatglm, "ChatGLM", "ForConditionalGeneration"),
     "deepseek": Family(deepseek, "Deepseek", experts=("n_routed_experts",)),

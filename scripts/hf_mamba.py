@@ -9,7 +9,7 @@ from typing import Any
 import hf_names as names
 from hf_decoder import Decoder, Plain, Scan
 from hf_folder import Config, shown
-from hf_reading import epsilon, tied
+from hf_reading import activation, epsilon, grouped, rmsnorm, tied
 from output import Failure
 
 N_CONTEXT = 1 << 20  # as llama.cpp's converter has it: no configuration says what it was trained to
@@ -21,12 +21,25 @@ TRAINING = (  # how weights were begun, or which code sums them up: changes noth
 )
 
 
-def read_rank(c: Config, width: int) -> int:
+NO_EXPERTS = ("num_experts_per_tok", "expert_layer_period", "expert_layer_offset")  # what for
+TOLD_BY_TENSORS = (  # or of how it is run
+    *("mamba_conv_bias", "mamba_proj_bias", "use_mamba_kernels", "num_logits_to_keep"),
+    "calc_logits_for_entire_prompt",
+)
+JAMBA = {  # the class's own
+    **{"vocab_size": 65536, "hidden_size": 4096, "intermediate_size": 14336},
+    **{"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8},
+    **{"max_position_embeddings": 262144, "num_experts": 16, "attn_layer_period": 8},
+    **{"attn_layer_offset": 4, "mamba_expand": 2, "mamba_d_state": 16, "mamba_d_conv": 4},
+}
+
+
+def read_rank(c: Config, key: str, width: int) -> int:
     """A count, or "auto": a sixteenth of the width."""
-    if c.values.get("time_step_rank", "auto") == "auto":
-        c.asked.add("time_step_rank")
+    if c.values.get(key, "auto") == "auto":
+        c.asked.add(key)
         return math.ceil(width / 16)
-    return c.count("time_step_rank")
+    return c.count(key)
 
 
 def read_inner(c: Config, width: int) -> int:
@@ -58,7 +71,7 @@ def read_scan(c: Config, layers: int, **more: Any) -> dict[str, Any]:
         n_inner=n_inner,
         n_state=c.count("state_size", 16),
         n_conv=c.count("conv_kernel", 4),
-        rank=read_rank(c, width),
+        rank=read_rank(c, "time_step_rank", width),
         **more,
     )
     older = {
@@ -94,3 +107,37 @@ def mamba(c: Config) -> Decoder:
 
 def falcon_mamba(c: Config) -> Decoder:
     return Decoder(**read_scan(c, 32, normed=True, norm_epsilon=epsilon(c, "mixer_rms_eps", 1e-6)))
+
+
+def jamba(c: Config) -> Decoder:
+    """Scans and, once in so many layers, attention, which has no positions."""
+    for key, value in JAMBA.items():
+        c.values.setdefault(key, value)
+    shape = grouped(c)
+    width, n_layer = shape["n_embd"], shape["n_layer"]
+    period, offset = c.count("attn_layer_period"), c.get("attn_layer_offset", int)
+    if not 0 <= offset < period:
+        raise Failure(f"{c.path}: attn_layer_offset is {offset}, expected 0 to {period - 1}")
+    if c.count("num_experts") > 1:
+        raise Failure(f"{c.path}: a mixture of experts in some layers alone isn't read")
+    c.refuse("mamba_inner_layernorms", "the class norms steps, b and c", True, True)
+    c.asked |= {*TRAINING, *NO_EXPERTS, *TOLD_BY_TENSORS}
+    scan = Scan(
+        n_inner=c.count("mamba_expand") * width,
+        n_state=c.count("mamba_d_state"),
+        n_conv=c.count("mamba_d_conv"),
+        rank=read_rank(c, "mamba_dt_rank", width),
+        normed=True,
+    )
+    return Decoder(
+        architecture="jamba",
+        names=names.JAMBA,
+        **shape,
+        **rmsnorm(c, 1e-6),
+        activation=activation(c, "hidden_act", "silu"),
+        gated=True,
+        position=Plain("none"),
+        scan=scan,
+        scanned=tuple(i % period != offset for i in range(n_layer)),
+        tied=tied(c, False),
+    )

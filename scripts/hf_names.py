@@ -29,6 +29,7 @@ ORDER = (  # of a layer's tensors in a file
     *("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "ffn_gate_inp_shexp"),
     *("attn_q_norm", "attn_k_norm", "post_attention_norm", "post_ffw_norm"),
     *("ssm_in", "ssm_conv1d", "ssm_x", "ssm_dt", "ssm_out"),
+    *("ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"),
 )
 
 
@@ -493,6 +494,14 @@ NANOCHAT = UNGATED.but(
 NEMOTRON = UNGATED.but(
     transforms=dict.fromkeys(("attn_norm", "ffn_norm", "output_norm"), plus_one),
 )
+SCAN = {  # after what a layer calls its scan
+    "ssm_in": "in_proj",
+    "ssm_conv1d": "conv1d",
+    "ssm_x": "x_proj",
+    "ssm_dt": "dt_proj",
+    "ssm_out": "out_proj",
+}
+SCAN_TRANSFORMS = {"ssm_conv1d": squeezed, "ssm_a": decay}
 MAMBA = Names(
     whole={
         "token_embd": "backbone.embeddings",
@@ -500,16 +509,25 @@ MAMBA = Names(
         "output": "lm_head",
     },
     layer="backbone.layers.{}.",
-    parts={
-        "attn_norm": "norm",
-        "ssm_in": "mixer.in_proj",
-        "ssm_conv1d": "mixer.conv1d",
-        "ssm_x": "mixer.x_proj",
-        "ssm_dt": "mixer.dt_proj",
-        "ssm_out": "mixer.out_proj",
-    },
-    transforms={"ssm_conv1d": squeezed, "ssm_a": decay},
+    parts={"attn_norm": "norm", **{part: f"mixer.{name}" for part, name in SCAN.items()}},
+    transforms=SCAN_TRANSFORMS,
     bare={"ssm_a": "mixer.A_log", "ssm_d": "mixer.D"},
     endless=frozenset(("ssm_a", "ssm_d")),
     base="backbone.",
+)
+JAMBA = LLAMA.but(
+    whole={"output_norm": "model.final_layernorm"},
+    parts={
+        "ffn_norm": "pre_ff_layernorm",
+        "ffn_gate": "feed_forward.gate_proj",
+        "ffn_up": "feed_forward.up_proj",
+        "ffn_down": "feed_forward.down_proj",
+        **{part: f"mamba.{name}" for part, name in SCAN.items()},
+        "ssm_dt_norm": "mamba.dt_layernorm",
+        "ssm_b_norm": "mamba.b_layernorm",
+        "ssm_c_norm": "mamba.c_layernorm",
+    },
+    transforms=SCAN_TRANSFORMS,
+    bare={"ssm_a": "mamba.A_log", "ssm_d": "mamba.D"},
+    endless=MAMBA.endless,
 )

@@ -64,6 +64,9 @@ def shapes_of(d: Decoder) -> dict[str, tuple[int, ...]]:
             "ssm_a": (s.n_inner, s.n_state),
             "ssm_d": (s.n_inner,),
             "ssm_out": (width, s.n_inner),
+            "ssm_dt_norm": (s.rank,),
+            "ssm_b_norm": (s.n_state,),
+            "ssm_c_norm": (s.n_state,),
         }
     if d.experts is not None:
         e, shared = d.experts, d.experts.n_ff_shared
@@ -265,6 +268,13 @@ def projected(finder: Finder) -> Iterator[Tensor]:
         yield Tensor(f"{name}.weight", shape, lambda rows=rows: np.concatenate([*rows()]), rows)
 
 
+def is_other_mixer(d: Decoder, part: str, layer: int) -> bool:
+    """Whether it belongs to a mixer that the layer hasn't got."""
+    if part.startswith("ssm_"):
+        return not d.has_scan(layer)
+    return part.startswith("attn_") and part != "attn_norm" and d.has_scan(layer)
+
+
 def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
     d, names, block = finder.decoder, finder.decoder.names, f"blk.{i}."
     prefix = names.layer.format(i)
@@ -272,6 +282,8 @@ def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
         if part in DENSE and d.has_experts(i):
             continue
         if part.startswith(OF_EXPERTS) and not d.has_experts(i):
+            continue
+        if is_other_mixer(d, part, i):
             continue
         if part == "attn_qkv" and names.apart:
             yield from finder.apart(block + part, prefix + theirs, i)
@@ -285,6 +297,8 @@ def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
         if d.has_experts(i) and finder.shapes[part][0]:
             yield finder.part(block + part, prefix + theirs, part, at, n)
     for part, theirs in names.bare.items():
+        if is_other_mixer(d, part, i):
+            continue
         found = finder.take(prefix + theirs, finder.shapes[part])
         transform, ours = names.transforms.get(part), f"{block}{part}"
         read = changed(found, transform, Place(d.n_head, d.n_head_kv, i)) if transform else None

@@ -369,6 +369,25 @@ def check_scans(desk: Desk) -> None:
     desk.refuses("use_mambapi", SCANS | {"use_mambapi": True})
 
 
+def check_mixed(desk: Desk) -> None:
+    """Jamba: scans, and attention once in so many layers."""
+    jamba = SHAPE | {
+        "model_type": "jamba", "architectures": ["JambaForCausalLM"], "num_key_value_heads": 2,
+        "num_experts": 1, "num_experts_per_tok": 2, "attn_layer_period": 2, "attn_layer_offset": 1,
+        "mamba_d_state": 8, "mamba_dt_rank": 6, "mamba_conv_bias": True, "mamba_proj_bias": False,
+        "mamba_inner_layernorms": True, "use_mamba_kernels": True, "sliding_window": None,
+    }  # fmt: skip
+    desk.says(
+        "Jamba", jamba, "locus", mixer=["mamba", "attention"] * 2, position="none",
+        ssm__inner_size=128, ssm__state_size=8, ssm__conv_kernel=4, ssm__time_step_rank=6,
+        attention__head_count=4, attention__head_count_kv=2,
+    )  # fmt: skip
+    desk.refuses("a mixture of experts in some layers alone", jamba | {"num_experts": 4})
+    desk.refuses("attn_layer_offset is 2, expected 0 to 1", jamba | {"attn_layer_offset": 2})
+    desk.refuses("mamba_inner_layernorms is false", jamba | {"mamba_inner_layernorms": False})
+    desk.refuses("'sliding_window' is 8, which is unknown here", jamba | {"sliding_window": 8})
+
+
 def check_passed_over(desk: Desk) -> None:
     """A key that a family's class in transformers doesn't read isn't obeyed here; nor is read what
     the class refuses."""
@@ -595,6 +614,7 @@ def main() -> None:
     check_refusals(desk)
     check_passed_over(desk)
     check_scans(desk)
+    check_mixed(desk)
     check_types(checks, work, sys.argv[2] if len(sys.argv) > 2 else None)
     check_memory(checks, work)
     checks.report()

@@ -535,6 +535,14 @@ VARIANTS: dict[str, Variant] = {
     "falcon_mamba": Variant(
         "FalconMamba", SCANS | {"mixer_rms_eps": 1e-3, "intermediate_size": 48}, "mamba"
     ),
+    "jamba": Variant(
+        "Jamba",
+        COMMON | {
+            "num_hidden_layers": 4, "num_experts": 1, "attn_layer_period": 4,
+            "attn_layer_offset": 1, "mamba_d_state": 5,
+        },
+        "locus", is_shared=False,
+    ),
     "arcee": Variant("Arcee", llama(), "arcee"),
     "ernie4_5": Variant("Ernie4_5", llama(head_dim=8, use_bias=True), "ernie4_5"),
     "nemotron": Variant("Nemotron", COMMON | rope(partial_rotary_factor=0.5), "nemotron"),

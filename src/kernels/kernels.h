@@ -14,7 +14,7 @@
  *     tiles.h       products as tiles over panels; declares accumulate, what a tile takes in
  *     accumulate.h  defines it: columns of floats, blocks of levels
  *     lanes.h       norms, activations and sums in plain C, a lane an output
- *     recurrent.h   convolutions over time and running states, a lane a channel
+ *     scan.h        convolutions over time and running states, a lane a channel
  *     attention.h   scores, softmax and mixing
  *
  * avx512_vnni.c, avx512_bf16.c and neon_dot.c overwrite single products of the level below.

@@ -7,7 +7,7 @@
 #define LOCUS_KERNELS_LANES_H
 
 #include "base/math.h"
-#include "kernels/recurrent.h"
+#include "kernels/scan.h"
 #include "kernels/share.h"
 
 /* ---- quantised activations ---------------------------------------------------------------- */

@@ -257,11 +257,11 @@ enum locus_status locus_keys_choices(struct locus_keys *keys, const char *key,
     if (count != (size_t)keys->n_layer) return fail_count(keys, count);
     const char **texts = calloc(count, sizeof *texts);
     size_t *lengths = calloc(count, sizeof *lengths);
-    if (!texts || !lengths ||
-        !locus_checkpoint_array_strings(keys->checkpoint, keys->full, texts, lengths))
-        status = locus_fail_memory(keys->error, count * (sizeof *texts + sizeof *lengths));
-    for (size_t i = 0; i < count && !status; i++)
+    const bool whole = texts && lengths &&
+                       locus_checkpoint_array_strings(keys->checkpoint, keys->full, texts, lengths);
+    for (size_t i = 0; whole && i < count && !status; i++)
         status = find_choice(keys, texts[i], lengths[i], names, n_names, &values[i]);
+    if (!whole) status = locus_fail_memory(keys->error, count * (sizeof *texts + sizeof *lengths));
     free(texts);
     free(lengths);
     return status;

@@ -1,6 +1,6 @@
 /* Convolutions over time and running states, a lane a channel, in plain C: see lanes.h. */
-#ifndef LOCUS_KERNELS_RECURRENT_H
-#define LOCUS_KERNELS_RECURRENT_H
+#ifndef LOCUS_KERNELS_SCAN_H
+#define LOCUS_KERNELS_SCAN_H
 
 #include <string.h>
 
