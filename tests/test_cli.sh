@@ -19,7 +19,11 @@ usage_is_whole() {
     done < <(sed -n '/^Options of [a-z]*:/,/^$/ s/^  *\(-[-a-z]*\)\(, [-a-z]*\)\{0,1\} .*/\1/p' "$out")
 }
 
+# narrow COLUMNS: no line of what was printed last is wider.
+narrow() { ! grep -nE "^.{$(($1 + 1)),}" "$out"; }
+
 check "help goes to stdout" succeeds help
+check "in 80 columns" narrow 80
 check "and only there" silent
 commands=$(sed -n '/^Commands:/,/^$/ s/^  \([a-z]*\) .*/\1/p' "$out")
 check "help lists the commands" test "$(wc -w <<<"$commands")" -ge 5
@@ -30,8 +34,26 @@ for command in $commands; do
     check "to the byte" same "$out" "$folder/help"
     check "its usage line names it" prints "^usage: locus $command"
     check "and every option, or that there are some" usage_is_whole
+    check "in 80 columns" narrow 80
 done
 check "--help" succeeds --help
+for words in positions 'positions rope' 'inspect --families'; do
+    read -ra words <<<"$words"
+    check "${words[*]}" succeeds "${words[@]}"
+    check "has 80 columns" narrow 80
+done
+if command -v script >/dev/null; then
+    for words in 'help extrapolate' positions 'inspect --families' 'inspect -m tests/data/gpt2-learned.gguf' \
+        "perplexity -q -t 1 -m $data/perplexity.gguf -f $data/perplexity.txt" \
+        "extrapolate -q -t 1 -m $data/perplexity.gguf -P rope:scaling=yarn,factor=4 -P none -P alibi \
+            -f $data/perplexity.txt --lengths 8,16"; do
+        script -qec "cd '$root'; stty cols 50; '$locus' $words" /dev/null </dev/null | tr -d '\r' >"$out"
+        check "on a narrow terminal, ${words%% -*}" test -s "$out"
+        check "has its columns" narrow 50
+    done
+else
+    skip "script(1) is not there: no narrow terminal"
+fi
 check "--version" succeeds --version
 check "prints a version" prints '^locus [0-9]+\.[0-9]+\.[0-9]+$'
 
@@ -104,7 +126,8 @@ check "after layers without" prints '^  layers 0: all positions seen, no experts
 check "sinks" succeeds inspect -m "$data/gpt-oss-sinks.gguf"
 check "are told" prints '^attention .*, a sink a head$'
 check "--families" succeeds inspect --families
-check "without a model, what is special" prints '^smollm3 .*of 4 layers the last has no positions$'
+check "without a model, what is special" eval \
+    'grep -A1 "^smollm3 " "$out" | grep -q "of 4 layers the last has no positions\$"'
 check "on stdout alone, again" silent
 missing=$(sed -n 's/^\([^ ]*\) .*/\1/p' "$out" | while read -r family; do
     grep -qE "(^|[ (])$family([ ,.)]|$)" "$root/README.md" || echo "$family"
@@ -140,9 +163,17 @@ shorthands=$(sed -n '/^Shorthands/,/^$/ s/^  \([a-z][a-z0-9-]*\) .*/\1/p' "$out"
 for scheme in none learned sinusoidal rope alibi; do
     check "positions lists $scheme" grep -qx "$scheme" <<<"$schemes"
 done
+# pasted: the example that was printed last, as one would paste it, writes text.
+pasted() {
+    sed -n '/^Example/,/^$/ { /^ /p }' "$out" >"$folder/example"
+    [ -s "$folder/example" ] || return
+    { printf 'locus() { "%s" "$@" -q -t 1; }\n' "$locus"; cat "$folder/example"; } >"$folder/paste"
+    [ -n "$(bash "$folder/paste" </dev/null)" ]
+}
 for scheme in $schemes; do
     check "positions $scheme" succeeds positions "$scheme"
-    check "shows an example" prints "locus generate .* -P $scheme"
+    check "has an example that works" pasted
+    check "is for that scheme" grep -q -e "-P $scheme" "$folder/example"
     example=$(sed -n 's/.* -P //p' "$out")
     check "that is a SPEC: $example" succeeds positions "$example"
 done
@@ -151,7 +182,16 @@ for shorthand in $shorthands; do
     check "says what it stands for" prints "^$shorthand: short for "
     example=$(sed -n 's/.* -P //p' "$out")
     check "its example is a SPEC: $example" succeeds positions "$example"
+    check "works, or wants another model" eval \
+        'pasted || { prints "^Example, with a model that can do it:" && prints " -m MODEL.gguf"; }'
 done
+run positions
+for policy in $(sed -n '/ for -A /,/^$/ s/^  \([a-z][a-z-]*\) .*/\1/p' "$out"); do
+    check "positions $policy" succeeds positions "$policy"
+    check "says that it is a policy" prints '^It is for -A '
+    check "has an example that works" pasted
+done
+check "its parameters" eval 'prints "^  window +distances below" && prints "a whole number from 1 on, to be given"'
 run positions rope
 check "parameters have ranges and defaults" prints 'a number from 1 to 1e\+15 \(default: 10000\)'
 run positions yarn
@@ -161,7 +201,7 @@ check "layers with a scheme of their own" succeeds positions 'rope; layers 3::4 
 check "are explained" eval 'prints "^rope: queries" && prints "^Layers 3::4: none\$" && prints "^none: "'
 check "with their keys, a scheme once" eval 'prints "^Layers :2: rope:.*base=500" && is "$(grep -c "^rope: " "$out")" 1'
 check "so is the short form" eval 'run positions rope:nope_every=4 && prints "^Layers 3::4: none\$"'
-check "help has their grammar" eval 'run help positions && prints "\[; layers LIST SPEC\]" && prints "FIRST:END:STEP"'
+check "help has their grammar" eval 'run help positions && prints "^  NAME.*\[; layers LIST SPEC\]" && prints "FIRST:END:STEP"'
 check "dynamic may be two things" refuses 2 "'recurrent'.*'rope:scaling=dynamic'" positions dynamic
 check "an unknown scheme's nearest name" refuses 2 "'alibo'.*nearest is 'alibi'" positions alibo
 check "an unknown key's nearest name" refuses 2 "'bsae'.*nearest is 'base'" generate -P rope:bsae=1

@@ -14,7 +14,7 @@
 static const char nope_key[] = "nope_every", inherit_off[] = "inherit=0";
 
 const char locus_layers_help[] =
-    "Layers, counted from 0, may have schemes of their own: -P \"rope; layers 3::4 none\",\n"
+    "Layers, counted from 0, may have schemes of their own: -P \"rope; layers 3::4 none\", "
     "or, in short, -P rope:nope_every=4.";
 
 /* A text, cut. */

@@ -376,22 +376,24 @@ const struct locus_command locus_command_extrapolate = {
     .usage = "[-m FILE [-P SPEC]...]... -f TEXT... [--lengths LIST] [options]\n"
              "[-m FILE [-P SPEC]...]... --task NAME [--trials N] [options]",
     .details =
-        "-m and -P repeat: a -P belongs to the -m before it, and a -m without one runs the model's "
-        "own scheme.\nfactor=auto in a SPEC becomes max(1, length / trained length), of a table "
-        "max(1, (length - 1) / (rows - 1)):\nthe last position is its last row.\n"
+        "-m and -P repeat: a -P belongs to the -m before it, and a -m without one runs the "
+        "model's own scheme.\n"
+        "factor=auto in a SPEC becomes max(1, length / trained length), of a table max(1, "
+        "(length - 1) / (rows - 1)): "
+        "the last position is its last row.\n"
         "A length that a text fills no window of has no result: '-', and empty cells. Of several "
-        "texts the pooled\nresult needs all of them. --by-position takes the longest windows that "
+        "texts the pooled result needs all of them. --by-position takes the longest windows that "
         "are filled.\n"
         "Rows of the CSV come longest length first: a long window serves the shorter ones that "
-        "start where it\ndoes. A run that was killed goes on with --resume, which takes a row only "
-        "if model, text, version and all\nsettings are the same, and of several the last. A file "
-        "that holds anything is replaced by --force only.\nIn CSVs an apostrophe stands before a "
-        "text that a spreadsheet would take for a formula.\n"
-        "Tasks are answered by the likeliest token, and right if all of the answer is. passkey is "
-        "asked at eleven\ndepths; --png draws a heat map a model and SPEC: FILE.png, or "
-        "FILE-1.png, "
-        "FILE-2.png and so on where there\nare several. A FILE that is - is standard output, which "
-        "then carries that alone.",
+        "start where it does. A run that was killed goes on with --resume, which takes a row "
+        "only if model, text, version and all settings are the same, and of several the last. A "
+        "file that holds anything is replaced by --force only.\n"
+        "In CSVs an apostrophe stands before a text that a spreadsheet would take for a "
+        "formula.\n"
+        "Tasks are answered by the likeliest token, and right if all of the answer is. passkey "
+        "is asked at eleven depths; --png draws a heat map a model and SPEC: FILE.png, or "
+        "FILE-1.png, FILE-2.png and so on where there are several. A FILE that is - is standard "
+        "output, which then carries that alone.",
     .shared = locus_text_option_table,
     .options = locus_extrapolate_table,
     .values_size = sizeof(struct locus_extrapolate_options),

@@ -28,8 +28,8 @@ const struct locus_option locus_extrapolate_table[] = {
      .type = LOCUS_OPTION_TEXT,
      .offset = FIELD(lengths),
      .argument = "LIST",
-     .help = "64,128,256, or 128:4096 for doublings (default: from a quarter of the\n"
-             "                                  trained length to eight times it; a task has "
+     .help = "64,128,256, or 128:4096 for doublings (default: from a quarter of the trained length "
+             "to eight times it; a task has "
              "its own)"},
     {.name = "task",
      .type = LOCUS_OPTION_CHOICE,

@@ -310,19 +310,18 @@ const struct locus_command locus_command_generate = {
     .summary = "Write text: go on from a prompt.",
     .usage = "[-m FILE] [-p TEXT | -f FILE] [options]\n... | locus generate [options]",
     .details =
-        "The prompt is taken byte for byte. Without -p and -f it is standard input, unless "
-        "that is a terminal;\nan empty prompt starts from the model's begin-of-text token. "
-        "The same --seed writes the same text,\nat any --threads and --batch.\n\n"
+        "The prompt is taken byte for byte. Without -p and -f it is standard input, unless that "
+        "is a terminal; an empty prompt starts from the model's begin-of-text token. The same "
+        "--seed writes the same text, at any --threads and --batch.\n\n"
         "A text ends before a --stop text, before a --stop-token, or with a token that the "
-        "model's file calls an\nend of text (locus inspect lists them). A stop text is "
-        "looked for in the new text with its special tokens\nand in the text without, shown "
-        "or not. A token is named by its id or by its exact text; what looks like\na number "
-        "is an id. A prompt that begins with the token --begin puts there isn't given a "
-        "second one.\n\n"
-        "--json: prompt (not with --no-prompt), text, tokens; finish_reason is \"stop\" with "
-        "the stop text as\nfinish_text or the stop token as finish_token, \"end\" with the "
-        "end of text as finish_token, \"length\" or\n\"interrupt\"; settings, among them "
-        "begin_token (null: none), stop and stop_tokens; timings.",
+        "model's file calls an end of text (locus inspect lists them). A stop text is looked for "
+        "in the new text with its special tokens and in the text without, shown or not. A token "
+        "is named by its id or by its exact text; what looks like a number is an id. A prompt "
+        "that begins with the token --begin puts there isn't given a second one.\n\n"
+        "--json: prompt (not with --no-prompt), text, tokens; finish_reason is \"stop\" with the "
+        "stop text as finish_text or the stop token as finish_token, \"end\" with the end of "
+        "text as finish_token, \"length\" or \"interrupt\"; settings, among them begin_token "
+        "(null: none), stop and stop_tokens; timings.",
     .options = locus_generate_table,
     .values_size = sizeof(struct locus_generate_options),
     .runs_session = true,

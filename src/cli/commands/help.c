@@ -3,6 +3,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/kit/log.h"
+#include "cli/kit/page.h"
 
 int locus_help_overview(void)
 {
@@ -18,12 +19,12 @@ int locus_help_overview(void)
     locus_options_describe(locus_common_options, NULL, &out);
     locus_buffer_printf(
         &out, "\nAn option may be cut short as long as only one can be meant. Results "
-              "go to stdout, all messages to stderr.\nA model's file must stay as it is while "
+              "go to stdout, all messages to stderr. A model's file must stay as it is while "
               "it is read: one that is cut short ends the command (SIGBUS).\nExit status: "
               "0 done, 1 it failed, 2 wrong usage, 130 interrupted (by signal N: 128 + "
               "N).\n\n"
               "Try: locus generate -p \"Once upon a time\"\n");
-    return locus_stdout_finish(&out);
+    return locus_page_finish(&out);
 }
 
 static int run(void *values, int n_operands, char **operands)

@@ -3,11 +3,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands/inspect.h"
 #include "cli/kit/log.h"
+#include "cli/kit/page.h"
 #include "position/spec.h"
 
 /* "1,234,567" */
@@ -282,5 +284,6 @@ int inspect_print_text(const struct inspection *inspection)
     describe_decoder(inspection, &out);
     describe_text(inspection, &out);
     if (inspection->options->tensors) describe_tensors(inspection, &out);
+    locus_page_fold(&out, 0, locus_page_columns(STDOUT_FILENO));
     return locus_stdout_finish(&out);
 }

@@ -241,10 +241,10 @@ const struct locus_command locus_command_tokenize = {
     .summary = "Turn text into tokens, or tokens into text.",
     .usage = "[-m FILE] [-p TEXT | -f FILE] [--ids | --pieces] [--special]\n[-m FILE] --decode "
              "ID... [--special]",
-    .details = "Each token is printed as its number and its text; \\xHH stands for a byte that is "
-               "no whole character,\nor part of one that does more than stand on a line.\nThe "
-               "begin-of-text token that generate may put first is not "
-               "printed.",
+    .details =
+        "Each token is printed as its number and its text; \\xHH stands for a byte that is no "
+        "whole character, or part of one that does more than stand on a line.\n"
+        "The begin-of-text token that generate may put first is not printed.",
     .options = table,
     .values_size = sizeof(struct tokenize_options),
     .takes_operands = true,

@@ -10,6 +10,7 @@
 #include "base/number.h"
 #include "base/spec.h"
 #include "cli/kit/log.h"
+#include "cli/kit/page.h"
 
 #define FIELD(member) offsetof(struct locus_common, member)
 
@@ -44,9 +45,8 @@ const struct locus_option locus_common_options[] = {
      .offset = FIELD(attention),
      .argument = "SPEC",
      .fallback = "full",
-     .help = "which keys a token sees: full, window:size=W, sinks:keep=K,size=W,\n"
-             "                                  self-extend:group=G,window=W, rerope:window=W or\n"
-             "                                  leaky-rerope:window=W,k=K"},
+     .help = "which keys a token sees: full, window:size=W, sinks:keep=K,size=W, "
+             "self-extend:group=G,window=W, rerope:window=W or leaky-rerope:window=W,k=K"},
     {.name = "threads",
      .letter = 't',
      .type = LOCUS_OPTION_INT,
@@ -360,7 +360,7 @@ void locus_options_describe(const struct locus_option *options, const char *last
         if (option->letter) snprintf(letter, sizeof letter, "-%c,", option->letter);
         snprintf(name, sizeof name, "%s --%s%s%s", letter, option->name,
                  option->argument ? " " : "", option->argument ? option->argument : "");
-        locus_buffer_printf(out, "  %-30s  %s", name, option->help);
+        locus_buffer_printf(out, "  %-26s  %s", name, option->help);
         if (option->fallback) locus_buffer_printf(out, " (default %s)", option->fallback);
         locus_buffer_append(out, "\n", 1);
         if (last && strcmp(option->name, last) == 0) return;
@@ -396,7 +396,7 @@ int locus_options_help(const struct locus_command *command)
     if (!command->runs_session)
         locus_buffer_printf(&out,
                             "  The options of generate's session (--threads and the like) are "
-                            "accepted, and matter only where\n  one is run.\n");
+                            "accepted, and matter only where one is run.\n");
     if (command->details) locus_buffer_printf(&out, "\n%s\n", command->details);
-    return locus_stdout_finish(&out);
+    return locus_page_finish(&out);
 }

@@ -65,7 +65,7 @@ struct locus_command {
     const char *name;
     const char *summary;                /* one line */
     const char *usage;                  /* what follows "locus NAME", lines cut by '\n' */
-    const char *details;                /* help's last paragraph, or NULL */
+    const char *details;                /* help's last paragraphs, a line each, or NULL */
     const struct locus_option *shared;  /* those of several commands, or NULL */
     const struct locus_option *options; /* its own, or NULL */
     size_t values_size;                 /* of its struct */

@@ -42,8 +42,8 @@ const struct locus_option locus_text_option_table[] = {
      .offset = FIELD(begin),
      .argument = "WHERE",
      .choices = "every|first|none",
-     .help = "begin-of-text: over the first token of every window, before each document's\n"
-             "                                  first, or none (default: as the tokenizer has it)"},
+     .help = "begin-of-text: over the first token of every window, before each document's first, "
+             "or none (default: as the tokenizer has it)"},
     {.name = NULL},
 };
 
