@@ -253,7 +253,10 @@ static bool write_text(struct locus_generate *run)
     run->generation_seconds = locus_now() - start;
     int status = LOCUS_EXIT_DONE;
     const bool whole = locus_stream_end(&run->stream, &status);
-    if (going) run->status = status;
+    if (going)
+        run->status = status;
+    else if (!run->options->json)
+        (void)locus_stdout_end_line(&status); /* what was held back came after the error */
     return going && whole;
 }
 
@@ -312,7 +315,8 @@ const struct locus_command locus_command_generate = {
     .details =
         "The prompt is taken byte for byte. Without -p and -f it is standard input, unless that "
         "is a terminal; an empty prompt starts from the model's begin-of-text token. The same "
-        "--seed writes the same text, at any --threads and --batch.\n\n"
+        "--seed writes the same text, at any --threads and --batch. A newline ends the last line "
+        "where the text doesn't; --json has the text alone.\n\n"
         "A text ends before a --stop text, before a --stop-token, or with a token that the "
         "model's file calls an end of text (locus inspect lists them). A stop text is looked for "
         "in the new text with its special tokens and in the text without, shown or not. A token "
