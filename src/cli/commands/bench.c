@@ -205,10 +205,12 @@ static int print_table(const struct bench *bench)
     const struct locus_ceilings *ceilings = &bench->ceilings;
     struct locus_buffer out = {0};
     locus_text_append(&out, bench->path);
-    locus_buffer_printf(
-        &out, ", %s, kernels %s, %d threads, position %s\n\n",
-        locus_model_info_get(bench->model).weight_type, locus_session_kernels(bench->session),
-        locus_session_n_threads(bench->session), locus_session_position(bench->session));
+    locus_buffer_printf(&out, ", %s, kernels %s, %d thread%s, position %s\n\n",
+                        locus_model_info_get(bench->model).weight_type,
+                        locus_session_kernels(bench->session),
+                        locus_session_n_threads(bench->session),
+                        locus_plural(locus_session_n_threads(bench->session)),
+                        locus_session_position(bench->session));
     locus_buffer_printf(&out, "%-10s %7s %12s %10s %10s %9s\n", "", "tokens", "tokens/s", "min",
                         "max", "ceiling");
     append_rate(&out, "prompt", options->n_prompt, &bench->result.prompt, prompt_fraction(bench));

@@ -237,8 +237,9 @@ static void tell_changes(const struct locus_extrapolate *run,
         if (causes[i].name)
             locus_buffer_printf(&list, "%s%s%s", list.length ? " and " : "", causes[i].what,
                                 causes[i].name);
-    locus_log_note("note: %s: %d results are computed again, as %s changed", run->options->csv,
-                   changes->n_cells, list.failed ? "something" : list.bytes);
+    locus_log_note("note: %s: %d result%s computed again, as %s changed", run->options->csv,
+                   changes->n_cells, changes->n_cells == 1 ? " is" : "s are",
+                   list.failed ? "something" : list.bytes);
     locus_buffer_free(&list);
 }
 

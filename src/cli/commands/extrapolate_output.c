@@ -324,9 +324,9 @@ static void append_text_name(const struct locus_extrapolate *run, int text,
 static void title_lines(const struct locus_extrapolate *run, int text, struct locus_buffer *title)
 {
     if (run->sweep.task >= 0)
-        locus_buffer_printf(title, "Task %s: %d texts a point",
+        locus_buffer_printf(title, "Task %s: %d text%s a point",
                             locus_task_name((enum locus_task)run->sweep.task),
-                            run->options->n_trials);
+                            run->options->n_trials, locus_plural(run->options->n_trials));
     else {
         locus_buffer_printf(title, "Perplexity of ");
         append_text_name(run, text, title);
@@ -414,8 +414,8 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int index
            run->lengths[run->sweep.n_lengths - 1 - n_trained] <= trained)
         n_trained++;
     locus_buffer_printf(&mark, "trained length %d", trained);
-    locus_buffer_printf(&title, "Task passkey: %d texts a cell\n%s (", run->options->n_trials,
-                        who->label);
+    locus_buffer_printf(&title, "Task passkey: %d text%s a cell\n%s (", run->options->n_trials,
+                        locus_plural(run->options->n_trials), who->label);
     append_stem(&title, model->name);
     locus_buffer_append(&title, ")", 1);
     enum locus_status status;

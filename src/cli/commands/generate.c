@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/kit/interrupt.h"
 #include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
@@ -79,18 +80,20 @@ static bool plan_context(struct locus_generate *run)
     int64_t context = given ? given : n < 0 ? run->info.trained_length : needed;
     if (n_prompt > context)
         run->status = locus_log_error(
-            "the prompt is %d tokens, more than the %s of %d: %s, or shorten the prompt", n_prompt,
-            given ? "context" : "trained length", (int)context,
-            given ? "raise -c" : "say with -c N or -n N how far to go on");
+            "the prompt is %d token%s, more than the %s of %d: %s, or shorten the prompt", n_prompt,
+            locus_plural(n_prompt), given ? "context" : "trained length", (int)context,
+            given ? "raise -c (--context)"
+                  : "say with -c N (--context) or -n N (--tokens) how far to go on");
     else if (needed > context && n > 0 && options->n_tokens_given)
         run->status = locus_log_error(
-            "a prompt of %d tokens and %d new ones need %lld positions, more than the context of "
-            "%d: raise -c or lower -n",
-            n_prompt, n, (long long)needed, (int)context);
+            "a prompt of %d token%s and %d new need %lld positions, more than the context of "
+            "%d: raise -c (--context) or lower -n (--tokens)",
+            n_prompt, locus_plural(n_prompt), n, (long long)needed, (int)context);
     else if (context > INT_MAX)
-        run->status = locus_log_error("a prompt of %d tokens and %d new ones need %lld positions, "
-                                      "more than %d",
-                                      n_prompt, n, (long long)context, INT_MAX);
+        run->status =
+            locus_log_error("a prompt of %d token%s and %d new need %lld positions, "
+                            "more than %d",
+                            n_prompt, locus_plural(n_prompt), n, (long long)context, INT_MAX);
     else {
         run->n_context = (int)context;
         return true;
@@ -148,9 +151,9 @@ static void tell_settings(struct locus_generate *run)
     if (common->quiet) return;
     int capacity = locus_session_capacity(run->session);
     if (capacity < run->n_context)
-        locus_log_note("note: position %s has %d positions: at most %d new tokens",
-                       locus_session_position(run->session), capacity,
-                       capacity - run->n_prompt + 1);
+        locus_log_note("note: position %s has %d position%s: at most %d new token%s",
+                       locus_session_position(run->session), capacity, locus_plural(capacity),
+                       capacity - run->n_prompt + 1, locus_plural(capacity - run->n_prompt + 1));
     locus_generate_tell_text(run);
     if (!common->seed_given) locus_log_note("seed %llu", (unsigned long long)run->sampling.seed);
     if (run->options->n_tokens_given || run->n_prompt > run->info.trained_length)

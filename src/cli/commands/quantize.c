@@ -3,6 +3,7 @@
 
 #include <strings.h>
 
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
 #include "cli/kit/log.h"
@@ -68,8 +69,8 @@ static int run(void *values, int n_operands, char **operands)
 {
     const struct quantize_options *options = values;
     if (n_operands != 3)
-        return locus_log_usage("quantize", "found %d arguments, expected three: IN OUT TYPE",
-                               n_operands);
+        return locus_log_usage("quantize", "found %d argument%s, expected three: IN OUT TYPE",
+                               n_operands, locus_plural(n_operands));
     const struct locus_recipe *recipe = locus_recipe_find(operands[2]);
     if (!recipe) return refuse(operands[2]);
     const struct locus_output_request request = {"OUT", operands[1], .binary = true};

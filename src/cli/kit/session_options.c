@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/threads.h"
 #include "cli/kit/log.h"
 #include "forward/session.h"
@@ -89,9 +90,10 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
     if (common->verbose) {
         locus_log_note("model %s: %s, %s, %lld parameters", model_path, info->family,
                        info->weight_type, (long long)info->n_parameters);
-        locus_log_note("position %s, attention %s, context %d, %d threads, kernels %s, cache %s",
+        locus_log_note("position %s, attention %s, context %d, %d thread%s, kernels %s, cache %s",
                        locus_session_position(session), locus_session_attention(session),
                        locus_session_capacity(session), locus_session_n_threads(session),
+                       locus_plural(locus_session_n_threads(session)),
                        locus_session_kernels(session),
                        locus_cache_type_name(locus_session_cache_type(session)));
     }

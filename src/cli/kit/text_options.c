@@ -115,8 +115,8 @@ int locus_text_encode(struct locus_corpus *corpus, const struct locus_opened_mod
                             text->bytes.length, options, &error))
         return locus_log_error("%s: %s", text->path, error.message);
     if (corpus->n_marks > 0 && !quiet)
-        locus_log_note("note: %s: %d end-of-text marks are read as plain text; --documents cuts "
-                       "at them",
-                       text->name, corpus->n_marks);
+        locus_log_note(
+            "note: %s: end-of-text marks read as plain text: %d; --documents cuts at them",
+            text->name, corpus->n_marks);
     return -1;
 }
