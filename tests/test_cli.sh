@@ -209,7 +209,14 @@ check "a value out of range" refuses 2 'base is .0.; expected' generate -P rope:
 check "a word where a number belongs" refuses 2 'base is .x.; expected' generate -P rope:base=x
 check "a wrong choice" refuses 2 'expected one of half' generate -P rope:pairs=both
 check "a key twice" refuses 2 'given twice' generate -P rope:base=2,base=3
-check "an empty SPEC" refuses 2 'no scheme is named' generate -P ''
+check "an empty SPEC" refuses 2 "position '': the SPEC is empty; expected NAME" generate -P ''
+check "says where SPECs are explained" says "^locus: see 'locus positions'\$"
+check "a scaling without its factor" refuses 2 'no effect alone; expected a factor, as in yarn:' \
+    generate -p x -P yarn -m "$data/perplexity.gguf"
+check "layers past the last" refuses 2 "layer 99; the model's are 0 to" generate -p x \
+    -P 'rope; layers 0,99 none' -m "$data/perplexity.gguf"
+check "no layer of so many" refuses 2 'nope_every is 1000, and the model has' generate -p x \
+    -P rope:nope_every=1000 -m "$data/perplexity.gguf"
 check "bench refuses as others do" refuses 2 "'alibo'.*nearest is 'alibi'" bench -P alibo
 check "a context that bench can't do with" refuses 2 'is 4, less than the 10 positions needed' \
     bench -c 4 -p 8 -n 2 -d 2

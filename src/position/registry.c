@@ -16,15 +16,16 @@ static const struct locus_position_scheme *const schemes[] = {
 };
 
 const struct locus_position_alias locus_position_aliases[] = {
-    {"nope", "none", NULL, NULL},
-    {"linear", "rope", "scaling=linear", "factor=4"},
-    {"ntk", "rope", "scaling=ntk", "factor=4"},
-    {"dynamic-ntk", "rope", "scaling=dynamic", "factor=4"},
-    {"yarn", "rope", "scaling=yarn", "factor=4"},
-    {"llama3", "rope", "scaling=llama3", "factor=4"},
-    {"longrope", "rope", "scaling=longrope", "factor=4"},
-    {"dynamic", NULL, "'recurrent' (a GRU's state) or 'rope:scaling=dynamic' (dynamic NTK)", NULL},
-    {NULL, NULL, NULL, NULL},
+    {"nope", "none", NULL, NULL, NULL},
+    {"linear", "rope", "scaling=linear", "factor=4", "factor"},
+    {"ntk", "rope", "scaling=ntk", "factor=4", "factor"},
+    {"dynamic-ntk", "rope", "scaling=dynamic", "factor=4", NULL},
+    {"yarn", "rope", "scaling=yarn", "factor=4", "factor|attn_factor"},
+    {"llama3", "rope", "scaling=llama3", "factor=4", "factor"},
+    {"longrope", "rope", "scaling=longrope", "factor=4", NULL},
+    {"dynamic", NULL, "'recurrent' (a GRU's state) or 'rope:scaling=dynamic' (dynamic NTK)", NULL,
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 size_t locus_position_count(void)

@@ -16,6 +16,7 @@ struct locus_position_alias {
     const char *name;    /* the scheme; NULL: the alias is refused, `preset` saying what is meant */
     const char *preset;  /* a key=value that the alias stands for, or NULL */
     const char *example; /* a key=value to try it with, or NULL */
+    const char *needs;   /* "key|key": without one of them it changes nothing; or NULL */
 };
 
 extern const struct locus_position_alias locus_position_aliases[]; /* ends with a NULL alias */

@@ -46,6 +46,16 @@ int locus_log_usage(const char *command, const char *format, ...)
     return LOCUS_EXIT_USAGE;
 }
 
+int locus_log_spec(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("error: ", format, args);
+    va_end(args);
+    fprintf(stderr, "locus: see 'locus positions'\n");
+    return LOCUS_EXIT_USAGE;
+}
+
 void locus_log_note(const char *format, ...)
 {
     va_list args;

@@ -22,6 +22,9 @@ int locus_log_error(const char *format, ...) __attribute__((format(printf, 1, 2)
 int locus_log_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same for a wrong SPEC, which 'locus positions' explains. */
+int locus_log_spec(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* One line "locus: ..." on stderr. Callers ask --quiet first. */
 void locus_log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

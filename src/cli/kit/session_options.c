@@ -24,7 +24,7 @@ bool locus_resolve_without_model(struct locus_layer_specs *specs, const char *te
                                            .trained_length = LOCUS_INVENTED_LENGTH,
                                            .session_length = LOCUS_INVENTED_LENGTH,
                                            .score_scale = 1};
-    return locus_layer_specs_resolve(specs, text, NULL, NULL, &env, error) == LOCUS_OK;
+    return locus_layer_specs_read(specs, text, &env, error) == LOCUS_OK;
 }
 
 int locus_check_position(const char *command, const char *spec)
@@ -112,6 +112,10 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
 
 int locus_log_refusal(const char *command, const locus_error *error)
 {
-    return error->status == LOCUS_ERROR_ARGUMENT ? locus_log_usage(command, "%s", error->message)
-                                                 : locus_log_error("%s", error->message);
+    static const char *const specs[] = {"position ", "attention "}; /* messages of them begin so */
+    if (error->status != LOCUS_ERROR_ARGUMENT) return locus_log_error("%s", error->message);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        if (strncmp(error->message, specs[i], strlen(specs[i])) == 0)
+            return locus_log_spec("%s", error->message);
+    return locus_log_usage(command, "%s", error->message);
 }
