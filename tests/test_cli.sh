@@ -69,7 +69,9 @@ done
 
 # ---- wrong usage: 2; failure: 1 ----------------------------------------------------------------
 
-check "no command" refuses 2 'no command'
+run
+check "no command" eval 'done_with 2 && says "^locus: error: no command given" && says "^usage: locus COMMAND"'
+check "lists them, on stderr alone" eval 'says "^  generate +Write text" && [ ! -s "$out" ]'
 check "an unknown command" refuses 2 "unknown command 'generat'.*'generate'" generat
 check "an option for a command" refuses 2 "where the command is expected" --seed
 check "an unknown option" refuses 2 "unknown option '--promt'.*'--prompt'" generate --promt x
@@ -79,7 +81,42 @@ check "an option that may mean two" refuses 2 'may mean --presence-penalty, --pr
     generate --pr x
 check "a missing value" refuses 2 'wants a value: FILE' generate -m
 check "a value for a flag" refuses 2 'takes no value' generate --json=yes
-check "a stray operand" refuses 2 "'story' belongs to no option" generate story
+check "a stray operand" refuses 2 "'story' belongs to no option; a text is given by -p 'story'" generate story
+check "a stray model" refuses 2 "option; a model is named by -m x.gguf" generate x.gguf
+check "also where no text is read" refuses 2 "option; a model is named by -m x.gguf" inspect x.gguf
+check "but no text is offered there" refuses 2 "'story' belongs to no option\$" inspect story
+check "tokenize as well" refuses 2 "a text is given by -p 'story'" tokenize story
+check "a model as a text" refuses 2 "is a GGUF file, expected a text; a model is named by -m" \
+    perplexity "$data/perplexity.gguf"
+
+# hints OPTION[=VALUE]... at what says the same here.
+while read -r option hint; do
+    check "$option" refuses 2 "unknown option '${option%%=*}': .*$hint" generate -p x "$option" 1
+done <<'END'
+--rope-scaling -P rope:scaling=TYPE
+--rope-freq-base=1e6 -P rope:base=B
+--rope_theta -P rope:base=B
+--rope-freq-scale -P linear:factor=F
+--yarn-orig-ctx trained=N
+-ngl CPU alone
+--n-gpu-layers CPU alone
+--max-new-tokens -n N
+--max_new_tokens -n N
+-r --stop TEXT
+-s --seed N
+-i no chat
+-cnv no chat
+--color no colours
+--no-display-prompt --no-prompt
+--repetition_penalty --repeat-penalty
+--ctk --cache-type
+END
+check "-r is bench's own" refuses 2 "'-1', expected a whole number from" bench -r -1
+check "a glued number is a number" succeeds generate -q -t1 -p x -n3 -c9 -m "$root/models/tales.gguf"
+check "--families beside a model" refuses 2 "no file: -m .* doesn't go with it" inspect --families -m "$tiny"
+check "or what is asked of one" refuses 2 "no file: --tensors doesn't go with it" inspect --families --tensors
+check "lengths that go down" refuses 2 "'64:32' ends before it begins" \
+    extrapolate -f "$data/perplexity.txt" --lengths 64:32
 for pair in threads=0 threads=two threads=5000 context=0 batch=0 cache-type=f64 kernels=best seed=x \
     seed=18446744073709551616 tokens=-2 tokens=1.5 temperature=-1 temperature=nan top-p=2 min-p=x \
     typical-p=-1 repeat-penalty=0 repeat-last-n=-2 logit-bias=7 logit-bias=x=1 \
@@ -252,7 +289,7 @@ test_tokenizer() {
     check "an id past the last" refuses 1 'token 99999999, expected 0 to' \
         tokenize -m "$1" --decode 99999999
     check "no id at all" refuses 2 "found 'x'" tokenize -m "$1" --decode 1 x
-    check "an id below 0" refuses 2 "'-1'; expected an option, or a number from 0 on" \
+    check "an id below 0" refuses 2 "'-1': expected an option, or a number from 0 on" \
         tokenize -m "$1" --decode 5 -12
 }
 

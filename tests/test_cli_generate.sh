@@ -118,7 +118,7 @@ check "and it is said" says 'interrupted'
 
 # ---- seeds and options -----------------------------------------------------------------------
 
-for seed in 0 18446744073709551615 -1 0x10; do
+for seed in 0 18446744073709551615 -2 0x10; do
     check "--seed $seed" writes "$folder/one" -p x -n 20 --seed "$seed" -t 1 -b 1
     check "again" writes "$folder/two" -p x -n 20 --seed "$seed" -b 512
     check "writes the same" same "$folder/one" "$folder/two"
@@ -131,6 +131,11 @@ check "seeds differ" differ "$folder/one" "$folder/two"
 run generate -p x -n 20 -t 1
 seed=$(sed -n 's/^locus: seed //p' "$err")
 check "a drawn seed is printed" test -n "$seed"
+run generate -p x -n 20 -t 1 --seed -1
+seeds=$(sed -n 's/^locus: seed //p' "$err")
+run generate -p x -n 20 -t 1 --seed -1
+check "--seed -1 draws one, and another" differ <(echo "$seeds") <(sed -n 's/^locus: seed //p' "$err")
+seed=$(sed -n 's/^locus: seed //p' "$err")
 writes "$folder/text" -p x -n 20 --seed "$seed"
 check "and reproduces the run" same "$folder/text" "$out"
 

@@ -28,6 +28,19 @@ const struct locus_position_alias locus_position_aliases[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+const struct locus_foreign_option locus_position_foreign[] = {
+    {"rope-scaling", "say -P rope:scaling=TYPE,factor=F"},
+    {"rope-scale|rope-scaling-factor", "say -P linear:factor=F"},
+    {"rope-freq-base|rope-theta", "say -P rope:base=B"},
+    {"rope-freq-scale", "say -P linear:factor=F, F being 1 over the scale"},
+    {"yarn-orig-ctx", "say -P yarn:factor=F,trained=N"},
+    {"yarn-ext-factor", "say -P yarn:factor=F"},
+    {"yarn-attn-factor", "say -P yarn:factor=F,attn_factor=X"},
+    {"yarn-beta-slow", "say -P yarn:factor=F,beta_slow=X"},
+    {"yarn-beta-fast", "say -P yarn:factor=F,beta_fast=X"},
+    {NULL, NULL},
+};
+
 size_t locus_position_count(void)
 {
     return sizeof schemes / sizeof *schemes;

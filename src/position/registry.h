@@ -21,6 +21,14 @@ struct locus_position_alias {
 
 extern const struct locus_position_alias locus_position_aliases[]; /* ends with a NULL alias */
 
+/* What a SPEC says of that other programs have options for. */
+struct locus_foreign_option {
+    const char *names; /* without dashes, '|' between them */
+    const char *hint;
+};
+
+extern const struct locus_foreign_option locus_position_foreign[]; /* ends with NULL names */
+
 /* The alias of that name, or NULL. */
 const struct locus_position_alias *locus_position_find_alias(const char *name, size_t n_bytes);
 

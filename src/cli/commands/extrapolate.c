@@ -55,7 +55,7 @@ static int read_options(struct locus_extrapolate *run, int n_operands, char **op
         return locus_text_list_read(&run->texts, command_name, &run->options->text.files,
                                     n_operands, operands);
     if (status < 0 && n_operands > 0)
-        return locus_log_usage(command_name, "'%s' belongs to no option", operands[0]);
+        return locus_options_stray(&locus_command_extrapolate, operands[0]);
     return status;
 }
 

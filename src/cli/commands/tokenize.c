@@ -180,8 +180,7 @@ static int check_options(const struct tokenize_options *options, int n_operands,
     if (options->decode && options->prompt)
         return locus_log_usage("tokenize", "--decode takes tokens' numbers, not -p TEXT");
     if (!options->decode && n_operands > 0)
-        return locus_log_usage("tokenize", "'%s' belongs to no option: text comes with -p TEXT",
-                               operands[0]);
+        return locus_options_stray(&locus_command_tokenize, operands[0]);
     if (n_operands > 0 && options->file)
         return locus_log_usage("tokenize", "tokens come as operands or from -f, not from both");
     return -1;

@@ -7,7 +7,7 @@
 
 #include "cli/kit/log.h"
 
-enum { USUAL = 80, NARROWEST = 40 /* folds nothing further: hardly a word would fit */ };
+enum { NARROWEST = 40 /* folds nothing further: hardly a word would fit */ };
 
 int locus_page_columns(int descriptor)
 {
@@ -107,6 +107,6 @@ void locus_page_fold(struct locus_buffer *out, size_t start, int columns)
 int locus_page_finish(struct locus_buffer *out)
 {
     const int columns = locus_page_columns(STDOUT_FILENO);
-    locus_page_fold(out, 0, columns ? columns : USUAL);
+    locus_page_fold(out, 0, columns ? columns : LOCUS_PAGE_USUAL);
     return locus_stdout_finish(out);
 }

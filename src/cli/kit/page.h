@@ -4,6 +4,8 @@
 
 #include "base/buffer.h"
 
+enum { LOCUS_PAGE_USUAL = 80 /* columns, where no terminal says */ };
+
 /* Columns of the terminal at that descriptor; 0: it is none, or doesn't say. */
 int locus_page_columns(int descriptor);
 

@@ -2,10 +2,7 @@
 #include "cli/kit/session_options.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "base/threads.h"
@@ -66,16 +63,7 @@ locus_session_params locus_session_options(const struct locus_common *common)
 
 uint64_t locus_seed_option(const struct locus_common *common)
 {
-    if (common->seed_given) return common->seed;
-    /* 32 bits are short to type again, and survive JSON readers whose numbers are doubles. */
-    uint32_t seed;
-    FILE *random = fopen("/dev/urandom", "rb");
-    bool drawn = random && fread(&seed, sizeof seed, 1, random) == 1;
-    if (random) fclose(random);
-    if (drawn) return seed;
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return (uint32_t)time.tv_nsec ^ (uint32_t)time.tv_sec << 12 ^ (uint32_t)getpid();
+    return common->seed_given ? common->seed : locus_seed_draw();
 }
 
 void locus_tell_session(const struct locus_common *common, const char *model_path,

@@ -51,7 +51,13 @@ static int read_text(struct locus_text_list *list, const char *command, const ch
 {
     struct locus_text *text = locus_text_list_add(list, path);
     if (!text) return locus_log_error("out of memory for the texts");
-    return locus_prompt_read(command, NULL, path, &text->bytes);
+    static const char magic[] = "GGUF"; /* a model that was meant for -m */
+    const int status = locus_prompt_read(command, NULL, path, &text->bytes);
+    if (status >= 0 || text->bytes.length < sizeof magic ||
+        memcmp(text->bytes.bytes, magic, sizeof magic - 1) != 0)
+        return status;
+    return locus_log_usage(command, "%s is a GGUF file, expected a text; a model is named by -m %s",
+                           path, path);
 }
 
 int locus_text_list_read(struct locus_text_list *list, const char *command,
