@@ -1,12 +1,15 @@
 /* What the commands share: JSON, tables, pages, the nearest name to a wrong one. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/rng.h"
 #include "base/text.h"
 #include "cli/kit/json.h"
 #include "cli/kit/page.h"
+#include "cli/kit/progress.h"
 #include "cli/kit/table.h"
 #include "testing.h"
 
@@ -118,6 +121,35 @@ START_TEST(long_lines_go_on_under_their_second_column)
 }
 END_TEST
 
+/* Into a file or pipe: whole lines, no more of them than the interval lets through. */
+START_TEST(progress_that_is_no_terminals_comes_in_lines)
+{
+    struct locus_progress progress;
+    char text[256] = "";
+    FILE *file = tmpfile();
+    const int saved = dup(STDERR_FILENO);
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(dup2(fileno(file), STDERR_FILENO), 0);
+    locus_progress_begin(&progress, 8, false);
+    const double interval = progress.interval;
+    progress.label = "length 64";
+    locus_progress_advance(&progress, 1); /* a minute has not passed */
+    progress.interval = 0;
+    locus_progress_advance(&progress, 1);
+    locus_progress_clear(&progress);
+    locus_progress_begin(&progress, 8, true);
+    progress.interval = 0;
+    locus_progress_advance(&progress, 1); /* --quiet */
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    ck_assert(fread(text, 1, sizeof text - 1, file) > 0);
+    fclose(file);
+    ck_assert(interval == 60);
+    ck_assert_str_eq(text, "locus: 25%, 0 s left: length 64\n");
+}
+END_TEST
+
 /* The nearest of the names, up to a NULL. */
 static const char *nearest_of(const char *name, const char *const *names)
 {
@@ -149,6 +181,7 @@ int main(void)
     tcase_add_test(tests, tables_stand_in_columns);
     tcase_add_test(tests, wide_tables_come_in_parts);
     tcase_add_test(tests, long_lines_go_on_under_their_second_column);
+    tcase_add_test(tests, progress_that_is_no_terminals_comes_in_lines);
     tcase_add_test(tests, near_names_are_offered_and_far_ones_are_not);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

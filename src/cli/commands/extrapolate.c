@@ -273,10 +273,39 @@ static void advance(void *context, double work)
     locus_progress_advance(&run->progress, work);
 }
 
+/* What of a series' SPEC isn't the same in all, from a key or a name on; "": all of it is. */
+static const char *own_part(const struct locus_extrapolate *run, int index)
+{
+    const char *label = run->series[index].label;
+    size_t same = strlen(label), start = 0;
+    bool differ = false;
+    for (int i = 0; i < run->sweep.n_series; i++) {
+        const char *other = run->series[i].label;
+        size_t n = 0;
+        while (other && n < same && other[n] == label[n])
+            n++;
+        differ |= other && strcmp(other, label) != 0;
+        if (other) same = n;
+    }
+    for (size_t i = 0; i < same; i++)
+        if (label[i] == ',' || label[i] == ':') start = i + 1;
+    return differ ? label + start : "";
+}
+
+/* The bar says what tells the cell from the others. */
 static void begin(void *context, const struct locus_cell *cell)
 {
     struct locus_extrapolate *run = context;
-    run->progress.label = run->series[cell->series].label;
+    struct locus_buffer *label = &run->progress_label;
+    const char *spec = own_part(run, cell->series);
+    label->length = 0;
+    locus_buffer_printf(label, "length %d", cell->length);
+    if (*spec) locus_buffer_printf(label, ", %s", spec);
+    if (run->sweep.n_models > 1)
+        locus_buffer_printf(label, ", %s", run->models[run->series[cell->series].model].name);
+    if (run->texts.n_items > 1 && cell->text < run->texts.n_items)
+        locus_buffer_printf(label, ", %s", run->texts.items[cell->text].name);
+    run->progress.label = label->failed ? "" : label->bytes;
 }
 
 static void give_up(void *context, const struct locus_cell *cell, const locus_error *error)
@@ -337,6 +366,7 @@ static int report(const struct locus_extrapolate *run, int measured)
 static void release(struct locus_extrapolate *run)
 {
     locus_sweep_free(&run->sweep);
+    locus_buffer_free(&run->progress_label);
     for (int i = 0; i < run->sweep.n_models * run->texts.n_items && run->corpora; i++)
         locus_corpus_free(&run->corpora[i]);
     for (int i = 0; i < run->sweep.n_models; i++)
