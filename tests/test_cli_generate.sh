@@ -164,7 +164,9 @@ for options in '--top-k 40 --top-p 0.95 --min-p 0.05 --typical-p 1 --temperature
     check "and changes nothing" same "$folder/text" "$folder/reference"
 done
 check "--cache-type q8_0 runs" succeeds generate -p x -n 5 --cache-type q8_0
-check "--cache-type f16 runs" succeeds generate -p x -n 5 --cache-type f16
+check "--cache-type F16 runs" succeeds generate -p x -n 5 --cache-type F16 --json
+check "as f16" prints '"cache_type": "f16"'
+check "a lone token has no speed" eval 'run generate -p x -n 1 --seed 1; says "; generated 1 token; length"'
 check "too many threads" succeeds generate -p x -n 2 -t 300 -q
 check "are warned of" says 'warning: 300 threads'
 check "-v says the settings" eval 'run generate -p x -n 1 -v; says "position .*context .*kernels"'

@@ -199,6 +199,18 @@ static bool append_ordered(struct locus_ordered *ordered, int letter, const char
     return true;
 }
 
+/* Choices are of small letters, and may be typed in others: Q8_0. */
+static const char *as_choice(const struct locus_option *option, char *text)
+{
+    char small[64];
+    size_t n = 0;
+    for (; text[n] && n + 1 < sizeof small; n++)
+        small[n] = (char)(text[n] >= 'A' && text[n] <= 'Z' ? text[n] - 'A' + 'a' : text[n]);
+    if (!text[n] && locus_choice_find(option->choices, (struct locus_word){small, n}) >= 0)
+        memcpy(text, small, n);
+    return text;
+}
+
 /* A seed that is asked for and not named. */
 static bool is_random(const char *text)
 {
@@ -353,7 +365,9 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
         if (option && option->type == LOCUS_OPTION_HELP)
             status = locus_options_help(command);
         else if (option) {
-            status = set_value(command->name, option, optarg, values);
+            const bool choice = option->type == LOCUS_OPTION_CHOICE;
+            status = set_value(command->name, option, choice ? as_choice(option, optarg) : optarg,
+                               values);
             if (option->given)
                 *(bool *)((char *)values + option->given) =
                     option->type != LOCUS_OPTION_SEED || !is_random(optarg);
