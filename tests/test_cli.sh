@@ -223,7 +223,8 @@ for shorthand in $shorthands; do
         'pasted || { prints "^Example, with a model that can do it:" && prints " -m MODEL.gguf"; }'
 done
 run positions
-for policy in $(sed -n '/ for -A /,/^$/ s/^  \([a-z][a-z-]*\) .*/\1/p' "$out"); do
+policies=$(sed -n '/ for -A /,/^$/ s/^  \([a-z][a-z-]*\) .*/\1/p' "$out")
+for policy in $policies; do
     check "positions $policy" succeeds positions "$policy"
     check "says that it is a policy" prints '^It is for -A '
     check "has an example that works" pasted
