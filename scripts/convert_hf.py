@@ -174,6 +174,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="GGUF file to write")
     parser.add_argument(
         "--type",
+        type=str.lower,
         choices=tuple(KINDS),
         default="f32",
         help=f"{TYPE_HELP}; experts in MXFP4 stay as they are",

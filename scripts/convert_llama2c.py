@@ -250,7 +250,9 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="llama2.c model, e.g. stories260K.bin")
     parser.add_argument("tokenizer", type=Path, help="its tokenizer.bin, e.g. tok512.bin")
     parser.add_argument("-o", "--output", type=Path, required=True, help="GGUF file to write")
-    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help=TYPE_HELP)
+    parser.add_argument(
+        "--type", type=str.lower, choices=tuple(KINDS), default="f32", help=TYPE_HELP
+    )
     parser.add_argument("--name", help="general.name (default: the model's file name)")
     args = parser.parse_args()
     convert(args.model, args.tokenizer, args.output, args.type, args.name or args.model.stem)

@@ -217,7 +217,9 @@ def main() -> None:
     parser.add_argument(
         "--tokenizer", type=Path, required=True, help="tokenizer.pkl, or the folder with it"
     )
-    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help="of the matrices")
+    parser.add_argument(
+        "--type", type=str.lower, choices=tuple(KINDS), default="f32", help="of the matrices"
+    )
     parser.add_argument("--name", help="general.name (default: the model's file name)")
     args = parser.parse_args()
     convert(args.model, args.tokenizer, args.output, args.type, args.name or args.model.stem)

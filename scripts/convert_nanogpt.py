@@ -225,7 +225,9 @@ def main() -> None:
         "--tokenizer", type=Path, metavar="FOLDER", help="that has GPT-2's tokenizer"
     )
     words.add_argument("--meta", type=Path, help="meta.pkl of a text's characters")
-    parser.add_argument("--type", choices=tuple(KINDS), default="f32", help=TYPE_HELP)
+    parser.add_argument(
+        "--type", type=str.lower, choices=tuple(KINDS), default="f32", help=TYPE_HELP
+    )
     parser.add_argument(
         "--gelu-tanh",
         action="store_true",

@@ -86,7 +86,7 @@ make_stories() {
     stories=$folder/stories260K.gguf
     [ -n "${LOCUS_TEST_DATA:-}" ] || return
     "$python" "$root/scripts/convert_llama2c.py" "$LOCUS_TEST_DATA/stories260K.bin" \
-        "$LOCUS_TEST_DATA/tok512.bin" -o "$stories" 2>"$folder/log"
+        "$LOCUS_TEST_DATA/tok512.bin" -o "$stories" --type F32 2>"$folder/log"
 }
 
 # skip WHAT: counts as a check, which run.sh then counts as skipped.

@@ -19,7 +19,11 @@ usage_is_whole() {
     done < <(sed -n '/^Options of [a-z]*:/,/^$/ s/^  *\(-[-a-z]*\)\(, [-a-z]*\)\{0,1\} .*/\1/p' "$out")
 }
 
+# narrow COLUMNS: no line of what was printed last is wider.
+narrow() { ! grep -nE "^.{$(($1 + 1)),}" "$out"; }
+
 check "help goes to stdout" succeeds help
+check "in 80 columns" narrow 80
 check "and only there" silent
 commands=$(sed -n '/^Commands:/,/^$/ s/^  \([a-z]*\) .*/\1/p' "$out")
 check "help lists the commands" test "$(wc -w <<<"$commands")" -ge 5
@@ -30,8 +34,26 @@ for command in $commands; do
     check "to the byte" same "$out" "$folder/help"
     check "its usage line names it" prints "^usage: locus $command"
     check "and every option, or that there are some" usage_is_whole
+    check "in 80 columns" narrow 80
 done
 check "--help" succeeds --help
+for words in positions 'positions rope' 'inspect --families'; do
+    read -ra words <<<"$words"
+    check "${words[*]}" succeeds "${words[@]}"
+    check "has 80 columns" narrow 80
+done
+if command -v script >/dev/null; then
+    for words in 'help extrapolate' positions 'inspect --families' 'inspect -m tests/data/gpt2-learned.gguf' \
+        "perplexity -q -t 1 -m $data/perplexity.gguf -f $data/perplexity.txt" \
+        "extrapolate -q -t 1 -m $data/perplexity.gguf -P rope:scaling=yarn,factor=4 -P none -P alibi \
+            -f $data/perplexity.txt --lengths 8,16"; do
+        script -qec "cd '$root'; stty cols 50; '$locus' $words" /dev/null </dev/null | tr -d '\r' >"$out"
+        check "on a narrow terminal, ${words%% -*}" test -s "$out"
+        check "has its columns" narrow 50
+    done
+else
+    skip "script(1) is not there: no narrow terminal"
+fi
 check "--version" succeeds --version
 check "prints a version" prints '^locus [0-9]+\.[0-9]+\.[0-9]+$'
 
@@ -47,7 +69,9 @@ done
 
 # ---- wrong usage: 2; failure: 1 ----------------------------------------------------------------
 
-check "no command" refuses 2 'no command'
+run
+check "no command" eval 'done_with 2 && says "^locus: error: no command given" && says "^usage: locus COMMAND"'
+check "lists them, on stderr alone" eval 'says "^  generate +Write text" && [ ! -s "$out" ]'
 check "an unknown command" refuses 2 "unknown command 'generat'.*'generate'" generat
 check "an option for a command" refuses 2 "where the command is expected" --seed
 check "an unknown option" refuses 2 "unknown option '--promt'.*'--prompt'" generate --promt x
@@ -57,7 +81,42 @@ check "an option that may mean two" refuses 2 'may mean --presence-penalty, --pr
     generate --pr x
 check "a missing value" refuses 2 'wants a value: FILE' generate -m
 check "a value for a flag" refuses 2 'takes no value' generate --json=yes
-check "a stray operand" refuses 2 "'story' belongs to no option" generate story
+check "a stray operand" refuses 2 "'story' belongs to no option; a text is given by -p 'story'" generate story
+check "a stray model" refuses 2 "option; a model is named by -m x.gguf" generate x.gguf
+check "also where no text is read" refuses 2 "option; a model is named by -m x.gguf" inspect x.gguf
+check "but no text is offered there" refuses 2 "'story' belongs to no option\$" inspect story
+check "tokenize as well" refuses 2 "a text is given by -p 'story'" tokenize story
+check "a model as a text" refuses 2 "is a GGUF file, expected a text; a model is named by -m" \
+    perplexity "$data/perplexity.gguf"
+
+# hints OPTION[=VALUE]... at what says the same here.
+while read -r option hint; do
+    check "$option" refuses 2 "unknown option '${option%%=*}': .*$hint" generate -p x "$option" 1
+done <<'END'
+--rope-scaling -P rope:scaling=TYPE
+--rope-freq-base=1e6 -P rope:base=B
+--rope_theta -P rope:base=B
+--rope-freq-scale -P linear:factor=F
+--yarn-orig-ctx trained=N
+-ngl CPU alone
+--n-gpu-layers CPU alone
+--max-new-tokens -n N
+--max_new_tokens -n N
+-r --stop TEXT
+-s --seed N
+-i no chat
+-cnv no chat
+--color no colours
+--no-display-prompt --no-prompt
+--repetition_penalty --repeat-penalty
+--ctk --cache-type
+END
+check "-r is bench's own" refuses 2 "'-1', expected a whole number from" bench -r -1
+check "a glued number is a number" succeeds generate -q -t1 -p x -n3 -c9 -m "$root/models/tales.gguf"
+check "--families beside a model" refuses 2 "no file: -m .* doesn't go with it" inspect --families -m "$tiny"
+check "or what is asked of one" refuses 2 "no file: --tensors doesn't go with it" inspect --families --tensors
+check "lengths that go down" refuses 2 "'64:32' ends before it begins" \
+    extrapolate -f "$data/perplexity.txt" --lengths 64:32
 for pair in threads=0 threads=two threads=5000 context=0 batch=0 cache-type=f64 kernels=best seed=x \
     seed=18446744073709551616 tokens=-2 tokens=1.5 temperature=-1 temperature=nan top-p=2 min-p=x \
     typical-p=-1 repeat-penalty=0 repeat-last-n=-2 logit-bias=7 logit-bias=x=1 \
@@ -107,7 +166,8 @@ check "a selective scan" succeeds inspect -m "$data/mamba-scans.gguf"
 check "in place of attention" prints '^mamba +64 channels of 6 states, convolution over 4, rank 3$'
 check "and of an MLP" eval '! grep -qE "^(attention|MLP) " "$out"'
 check "--families" succeeds inspect --families
-check "without a model, what is special" prints '^smollm3 .*of 4 layers the last has no positions$'
+check "without a model, what is special" eval \
+    'grep -A1 "^smollm3 " "$out" | grep -q "of 4 layers the last has no positions\$"'
 check "on stdout alone, again" silent
 missing=$(sed -n 's/^\([^ ]*\) .*/\1/p' "$out" | while read -r family; do
     grep -qE "(^|[ (])$family([ ,.)]|$)" "$root/README.md" || echo "$family"
@@ -145,9 +205,17 @@ shorthands=$(sed -n '/^Shorthands/,/^$/ s/^  \([a-z][a-z0-9-]*\) .*/\1/p' "$out"
 for scheme in none learned sinusoidal rope alibi; do
     check "positions lists $scheme" grep -qx "$scheme" <<<"$schemes"
 done
+# pasted: the example that was printed last, as one would paste it, writes text.
+pasted() {
+    sed -n '/^Example/,/^$/ { /^ /p }' "$out" >"$folder/example"
+    [ -s "$folder/example" ] || return
+    { printf 'locus() { "%s" "$@" -q -t 1; }\n' "$locus"; cat "$folder/example"; } >"$folder/paste"
+    [ -n "$(bash "$folder/paste" </dev/null)" ]
+}
 for scheme in $schemes; do
     check "positions $scheme" succeeds positions "$scheme"
-    check "shows an example" prints "locus generate .* -P $scheme"
+    check "has an example that works" pasted
+    check "is for that scheme" grep -q -e "-P $scheme" "$folder/example"
     example=$(sed -n 's/.* -P //p' "$out")
     check "that is a SPEC: $example" succeeds positions "$example"
 done
@@ -156,7 +224,17 @@ for shorthand in $shorthands; do
     check "says what it stands for" prints "^$shorthand: short for "
     example=$(sed -n 's/.* -P //p' "$out")
     check "its example is a SPEC: $example" succeeds positions "$example"
+    check "works, or wants another model" eval \
+        'pasted || { prints "^Example, with a model that can do it:" && prints " -m MODEL.gguf"; }'
 done
+run positions
+policies=$(sed -n '/ for -A /,/^$/ s/^  \([a-z][a-z-]*\) .*/\1/p' "$out")
+for policy in $policies; do
+    check "positions $policy" succeeds positions "$policy"
+    check "says that it is a policy" prints '^It is for -A '
+    check "has an example that works" pasted
+done
+check "its parameters" eval 'prints "^  window +distances below" && prints "a whole number from 1 on, to be given"'
 run positions rope
 check "parameters have ranges and defaults" prints 'a number from 1 to 1e\+15 \(default: 10000\)'
 run positions yarn
@@ -166,7 +244,7 @@ check "layers with a scheme of their own" succeeds positions 'rope; layers 3::4 
 check "are explained" eval 'prints "^rope: queries" && prints "^Layers 3::4: none\$" && prints "^none: "'
 check "with their keys, a scheme once" eval 'prints "^Layers :2: rope:.*base=500" && is "$(grep -c "^rope: " "$out")" 1'
 check "so is the short form" eval 'run positions rope:nope_every=4 && prints "^Layers 3::4: none\$"'
-check "help has their grammar" eval 'run help positions && prints "\[; layers LIST SPEC\]" && prints "FIRST:END:STEP"'
+check "help has their grammar" eval 'run help positions && prints "^  NAME.*\[; layers LIST SPEC\]" && prints "FIRST:END:STEP"'
 check "dynamic may be two things" refuses 2 "'recurrent'.*'rope:scaling=dynamic'" positions dynamic
 check "an unknown scheme's nearest name" refuses 2 "'alibo'.*nearest is 'alibi'" positions alibo
 check "an unknown key's nearest name" refuses 2 "'bsae'.*nearest is 'base'" generate -P rope:bsae=1
@@ -174,7 +252,14 @@ check "a value out of range" refuses 2 'base is .0.; expected' generate -P rope:
 check "a word where a number belongs" refuses 2 'base is .x.; expected' generate -P rope:base=x
 check "a wrong choice" refuses 2 'expected one of half' generate -P rope:pairs=both
 check "a key twice" refuses 2 'given twice' generate -P rope:base=2,base=3
-check "an empty SPEC" refuses 2 'no scheme is named' generate -P ''
+check "an empty SPEC" refuses 2 "position '': the SPEC is empty; expected NAME" generate -P ''
+check "says where SPECs are explained" says "^locus: see 'locus positions'\$"
+check "a scaling without its factor" refuses 2 'no effect alone; expected a factor, as in yarn:' \
+    generate -p x -P yarn -m "$data/perplexity.gguf"
+check "layers past the last" refuses 2 "layer 99; the model's are 0 to" generate -p x \
+    -P 'rope; layers 0,99 none' -m "$data/perplexity.gguf"
+check "no layer of so many" refuses 2 'nope_every is 1000, and the model has' generate -p x \
+    -P rope:nope_every=1000 -m "$data/perplexity.gguf"
 check "bench refuses as others do" refuses 2 "'alibo'.*nearest is 'alibi'" bench -P alibo
 check "a context that bench can't do with" refuses 2 'is 4, less than the 10 positions needed' \
     bench -c 4 -p 8 -n 2 -d 2
@@ -210,7 +295,7 @@ test_tokenizer() {
     check "an id past the last" refuses 1 'token 99999999, expected 0 to' \
         tokenize -m "$1" --decode 99999999
     check "no id at all" refuses 2 "found 'x'" tokenize -m "$1" --decode 1 x
-    check "an id below 0" refuses 2 "'-1'; expected an option, or a number from 0 on" \
+    check "an id below 0" refuses 2 "'-1': expected an option, or a number from 0 on" \
         tokenize -m "$1" --decode 5 -12
 }
 

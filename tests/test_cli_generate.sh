@@ -56,7 +56,7 @@ check "speed and counts go to stderr" says 'tokens/s'
 cp "$out" "$folder/reference"
 check "-q says nothing" eval 'run generate -q -p "Once upon a time" -n 20 --seed 1 -t 1; silent'
 check "and writes the same" same "$out" "$folder/reference"
-check "no newline is added" test "$(tail -c 1 "$folder/reference" | wc -l)" -eq 0 -o -s "$out"
+check "its last line has an end" test "$(tail -c 1 "$folder/reference" | wc -l)" -eq 1
 check "--no-prompt" writes "$folder/new" -p 'Once upon a time' -n 20 --seed 1 --no-prompt
 check "leaves the prompt out" same <(printf 'Once upon a time'; cat "$folder/new") "$folder/reference"
 printf 'Once upon a time' >"$folder/prompt"
@@ -68,10 +68,14 @@ for dash in '' '-f -'; do
     check "standard input, '$dash', is the same" same "$folder/text" "$folder/reference"
 done
 check "-n 0 writes the prompt" writes "$folder/text" -f "$folder/prompt" -n 0
-check "as it is" same "$folder/text" "$folder/prompt"
+check "as it is, and ends the line" same "$folder/text" <(cat "$folder/prompt"; echo)
 printf 'a \xff\0 b\r\n' >"$folder/bytes"
 check "any bytes are a prompt" writes "$folder/text" -f "$folder/bytes" -n 0
-check "and come out as they are" same "$folder/text" "$folder/bytes"
+check "and come out as they are, their line being ended" same "$folder/text" "$folder/bytes"
+"$locus" generate -p 'One day' -n 5 -t 1 >"$folder/both" 2>&1 </dev/null
+check "in one file with the messages each has its line" eval \
+    'is "$(grep -c "^locus: " "$folder/both")" 2 && is "$(grep -c "^One day" "$folder/both")" 1 &&
+    ! grep -q ".locus: " "$folder/both"'
 check "an empty prompt starts a text" succeeds generate -p '' -n 5
 check "so does an empty input" succeeds generate -n 5
 check "no such prompt file" refuses 1 "can't read the text from .*: No such" generate -f "$folder/no"
@@ -114,7 +118,7 @@ check "and it is said" says 'interrupted'
 
 # ---- seeds and options -----------------------------------------------------------------------
 
-for seed in 0 18446744073709551615 -1 0x10; do
+for seed in 0 18446744073709551615 -2 0x10; do
     check "--seed $seed" writes "$folder/one" -p x -n 20 --seed "$seed" -t 1 -b 1
     check "again" writes "$folder/two" -p x -n 20 --seed "$seed" -b 512
     check "writes the same" same "$folder/one" "$folder/two"
@@ -127,6 +131,11 @@ check "seeds differ" differ "$folder/one" "$folder/two"
 run generate -p x -n 20 -t 1
 seed=$(sed -n 's/^locus: seed //p' "$err")
 check "a drawn seed is printed" test -n "$seed"
+run generate -p x -n 20 -t 1 --seed -1
+seeds=$(sed -n 's/^locus: seed //p' "$err")
+run generate -p x -n 20 -t 1 --seed -1
+check "--seed -1 draws one, and another" differ <(echo "$seeds") <(sed -n 's/^locus: seed //p' "$err")
+seed=$(sed -n 's/^locus: seed //p' "$err")
 writes "$folder/text" -p x -n 20 --seed "$seed"
 check "and reproduces the run" same "$folder/text" "$out"
 
@@ -155,7 +164,9 @@ for options in '--top-k 40 --top-p 0.95 --min-p 0.05 --typical-p 1 --temperature
     check "and changes nothing" same "$folder/text" "$folder/reference"
 done
 check "--cache-type q8_0 runs" succeeds generate -p x -n 5 --cache-type q8_0
-check "--cache-type f16 runs" succeeds generate -p x -n 5 --cache-type f16
+check "--cache-type F16 runs" succeeds generate -p x -n 5 --cache-type F16 --json
+check "as f16" prints '"cache_type": "f16"'
+check "a lone token has no speed" eval 'run generate -p x -n 1 --seed 1; says "; generated 1 token; length"'
 check "too many threads" succeeds generate -p x -n 2 -t 300 -q
 check "are warned of" says 'warning: 300 threads'
 check "-v says the settings" eval 'run generate -p x -n 1 -v; says "position .*context .*kernels"'
@@ -170,7 +181,7 @@ writes "$folder/two" -p x -n 1 --temperature 0
 check "so that another comes" differ "$folder/text" "$folder/two"
 check "--logit-bias forces one" writes "$folder/text" -p x -n 3 --no-prompt --logit-bias "$token=1000"
 "$locus" tokenize --decode "$token" "$token" "$token" >"$folder/two"
-check "again and again" same <(sed 's/^ //' "$folder/text") <(sed 's/^ //' "$folder/two")
+check "again and again" same <(sed 's/^ //' "$folder/text") <(sed 's/^ //' "$folder/two"; echo)
 check "a bias for no token" refuses 1 'token|logit_bias' generate -p x --logit-bias 99999999=1
 
 # ---- stop texts ------------------------------------------------------------------------------
@@ -181,7 +192,7 @@ for options in "" "-b 1"; do
     check "--stop" writes "$folder/text" -p x -n 30 --temperature 0 --stop 'never there' \
         --stop "$stop" $options
     check "ends before the text" same "$folder/text" \
-        <(new=$(tail -c +2 "$folder/greedy"; echo .) && printf 'x%s' "${new%%"$stop"*}")
+        <(new=$(tail -c +2 "$folder/greedy"; echo .) && printf 'x%s\n' "${new%%"$stop"*}")
 done
 check "a stop text that never comes" writes "$folder/text" -p x -n 30 --temperature 0 --stop '@#@'
 check "changes nothing" same "$folder/text" "$folder/greedy"
@@ -265,7 +276,7 @@ if has_python; then
         it["finish_reason"] == "length" and it["settings"]["seed"] == 9 and
         it["timings"]["generated_tokens"] == 7'
     "$locus" generate -q -p 'Say "hi"' -n 7 --seed 9 --ignore-eos --no-prompt >"$folder/text"
-    check "its text is the text" is_json "it['text'] == open('$folder/text', newline='').read()"
+    check "its text is the text" is_json "it['text'].removesuffix('\n') + '\n' == open('$folder/text', newline='').read()"
     run generate --json -q -f "$folder/bytes" -n 2
     check "any prompt makes JSON" is_json 'it["prompt"].startswith("a ")'
     run generate --json -p x -n 30 --temperature 0 --stop "$stop"

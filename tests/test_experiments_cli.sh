@@ -371,8 +371,8 @@ done
 run extrapolate -q -t 1 -m "$folder/odd.gguf" -m "$model" -f "$text" --lengths 4,8
 check "beside one that can" eval 'done_with 0 && says "warning" && prints "^ +8 +- +[0-9.]+$"'
 
-check "notes on texts and lengths" refuses 2 'found .64:16., expected N or FROM:TO' \
-    extrapolate "${base[@]}" -f "$text" --lengths 64:16
+check "notes on texts and lengths" refuses 2 'found .64-16., expected N or FROM:TO' \
+    extrapolate "${base[@]}" -f "$text" --lengths 64-16
 check "a -P before its -m" refuses 2 'comes before the -m' extrapolate -P none "${base[@]}" -f "$text"
 check "a wrong SPEC" refuses 2 "nearest is 'factor'" extrapolate "${base[@]}" -P rope:facto=2 -f "$text"
 check "a scheme without its table" refuses 1 'no tensor position_embd' \

@@ -64,7 +64,7 @@ START_TEST(lists_name_layers)
     check_layers("rope; layers 10:99 none", "000000000011");
     check_layers("rope:nope_every=4", "000100010001");
     check_layers("rope:nope_every=1", "111111111111");
-    check_layers("rope:nope_every=13", "000000000000");
+    check_layers("rope:nope_every=12", "000000000001");
     check_layers("alibi:nope_every=2,max_bias=4", "010101010101");
 }
 END_TEST
@@ -130,7 +130,9 @@ static const struct {
     {"rope; layers 0 , 3 none", "expected a list without spaces"},
     {"rope; layers 0 3 none", "expected a list without spaces"},
     {"rope; layers 3 ::4", "expected a list without spaces"},
-    {"rope; layers 12 none", "'layers' names none of the model's, 0 to 11"},
+    {"rope; layers 12 none", "'layers' names layer 12; the model's are 0 to 11"},
+    {"rope; layers 0,99 none", "'layers' names layer 99; the model's are 0 to 11"},
+    {"rope; layers 3,12:20 none", "'layers' names layer 12"},
     {"rope; layers 0:4 none; layers 3 alibi", "layer 3 has two schemes"},
     {"rope; layers 1 noen", "the nearest is 'none'"},
     {"rope; layers 1 rope:bsae=1", "the nearest is 'base'"},
@@ -146,6 +148,43 @@ static const struct {
      "layers 5 none; layers 6 none; layers 7 none",
      "more than 8 schemes"},
 };
+
+/* A rule of a family may be more than a small checkpoint has layers for; nobody asks for that. */
+START_TEST(nope_every_past_the_last_layer_is_the_checkpoints_alone)
+{
+    const struct locus_position_env env = model();
+    static const char text[] = "rope:nope_every=13";
+    struct locus_layer_specs specs;
+    locus_error error = {0};
+    ck_assert_int_eq(locus_layer_specs_resolve(&specs, text, NULL, NULL, &env, &error),
+                     LOCUS_ERROR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "nope_every is 13, and the model has 12 layers"));
+    ck_assert_int_eq(locus_layer_specs_resolve(&specs, NULL, text, NULL, &env, &error), LOCUS_OK);
+    ck_assert_int_eq(specs.n, 1);
+}
+END_TEST
+
+/* Before a model is known, its own values may be what a key lacks. */
+START_TEST(what_depends_on_the_model_waits_for_it)
+{
+    const struct locus_position_env env = model();
+    struct locus_layer_specs specs;
+    locus_error error = {0};
+    static const char *const good[] = {"rope:beta_fast=16", "yarn", "learned:factor=2"};
+    static const char *const bad[] = {"rope:bsae=1", "", "rope:base=0", "rope; layers 1,,2 none"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ck_assert_int_eq(locus_layer_specs_read(&specs, good[i], &env, &error), LOCUS_OK);
+        ck_assert_int_eq(locus_layer_specs_resolve(&specs, good[i], NULL, NULL, &env, &error),
+                         LOCUS_ERROR_ARGUMENT);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_int_eq(locus_layer_specs_read(&specs, bad[i], &env, &error),
+                         LOCUS_ERROR_ARGUMENT);
+    ck_assert_int_eq(
+        locus_layer_specs_resolve(&specs, "rope:beta_fast=16", "yarn:factor=4", NULL, &env, &error),
+        LOCUS_OK);
+}
+END_TEST
 
 START_TEST(wrong_layers_are_refused_with_what_is_right)
 {
@@ -254,6 +293,8 @@ int main(void)
     tcase_add_test(tests, lists_name_layers);
     tcase_add_loop_test(tests, layers_are_taken_over_and_printed, 0,
                         sizeof inherited / sizeof *inherited);
+    tcase_add_test(tests, nope_every_past_the_last_layer_is_the_checkpoints_alone);
+    tcase_add_test(tests, what_depends_on_the_model_waits_for_it);
     tcase_add_loop_test(tests, wrong_layers_are_refused_with_what_is_right, 0,
                         sizeof refusals / sizeof *refusals);
     tcase_add_test(tests, layers_run_their_own_schemes);

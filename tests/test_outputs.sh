@@ -190,6 +190,8 @@ check "by perplexity" refuses 1 "is not a number: $odd\$" perplexity -q -f "$tex
 check "by plot" refuses 1 "attention weights .*: $odd\$" plot attention -p 'one two' --layer 3 -o "$made/x.png"
 run generate -q -p One
 check "by generate" eval 'done_with 1 && says "NaN.*: $odd\$"'
+"$locus" generate -q -p One >"$out" 2>&1 </dev/null
+check "in one pipe, the error has its own line" prints '^locus: error: '
 if command -v script >/dev/null; then
     script -qec "'$locus' generate -q -p One" /dev/null >"$out" </dev/null
     check "on a terminal, the error has its own line" prints '^locus: error: '

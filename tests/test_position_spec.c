@@ -144,6 +144,14 @@ START_TEST(short_names_are_scalings_of_rope)
     check("linear:factor=2", NULL, "rope:pairs=half,dim=8,base=10000,scaling=linear,factor=2");
     check("ntk:factor=2", NULL, "rope:pairs=half,dim=8,base=10000,scaling=ntk,factor=2");
     check("llama3:factor=2", NULL, "rope:pairs=half,dim=8,base=10000,scaling=llama3,factor=2");
+    /* Alone where that has an effect: by the length, by what the checkpoint has, by the size. */
+    check("dynamic-ntk", NULL, "rope:pairs=half,dim=8,base=10000,scaling=dynamic");
+    check("yarn", "rope:scaling=linear,factor=3",
+          "rope:pairs=half,dim=8,base=10000,scaling=yarn,factor=3");
+    check("yarn:attn_factor=2", NULL,
+          "rope:pairs=half,dim=8,base=10000,scaling=yarn,attn_factor=2");
+    check("rope:scaling=yarn", NULL, "rope:pairs=half,dim=8,base=10000,scaling=yarn");
+    check(NULL, "yarn", "rope:pairs=half,dim=8,base=10000,scaling=yarn");
 }
 END_TEST
 
@@ -152,7 +160,13 @@ END_TEST
 static const struct {
     const char *text, *says;
 } refusals[] = {
-    {"", "no scheme is named ''"},
+    {"", "position '': the SPEC is empty; expected NAME[:key=value,...]"},
+    {"yarn", "it has no effect alone; expected a factor, as in yarn:factor=4"},
+    {"yarn:base=500", "it has no effect alone"},
+    {"linear", "as in linear:factor=4"},
+    {"ntk", "as in ntk:factor=4"},
+    {"llama3:trained=100", "'trained' has no effect"},
+    {"llama3", "as in llama3:factor=4"},
     {":", "no scheme is named ''"},
     {"t6", "the nearest is 't5'"},
     {"rpoe", "the nearest is 'rope'"},

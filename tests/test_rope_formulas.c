@@ -471,7 +471,7 @@ START_TEST(rope_refuses_what_it_cannot_serve)
     position_refused(&env, "dynamic-ntk:dim=2,factor=2", "4 or more for scaling=dynamic");
     position_refused(&env, "yarn:factor=0", "factor is '0'; expected a number from 1e-06");
     position_refused(&env, "yarn:factor=4,beta_fast=1", "expected more than beta_slow, 1");
-    position_refused(&env, "yarn:base=1", "base is 1");
+    position_refused(&env, "yarn:base=1,factor=2", "base is 1");
     position_refused(&env, "llama3:factor=8,low=4", "expected more than low, 4");
     position_refused(&env, "longrope:factor=2", "no tensor rope_factors_short.weight");
     position_refused(&env, "dynamic", "'recurrent'");

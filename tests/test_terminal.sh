@@ -61,6 +61,23 @@ LC_ALL=C sed "s/<|endoftext|>/$mark/" "$data/perplexity.gguf" >"$folder/mark.ggu
 check "of several bytes" shows '"abcdef\xc2\x9b\xe2\x80\xae\x1b\r"' \
     tokenize --pieces --special -m "$folder/mark.gguf" -p "$mark"
 
+# ---- progress --------------------------------------------------------------------------------
+
+if command -v script >/dev/null; then
+    long="extrapolate -t 1 -m '$root/models/tales-rope.gguf' -f '$root/models/evaluation.txt' --lengths 256 \
+        -P rope:scaling=linear,factor=2 -P rope:scaling=yarn,factor=2"
+    for columns in 80 50; do
+        TERM=xterm script -qec "stty cols $columns; '$locus' $long" /dev/null </dev/null |
+            tr -d '\n' | tr '\r' '\n' >"$folder/drawn"
+        check "a bar" grep -q '\[#*\.*\] .*% .*left  length 256, scal' "$folder/drawn"
+        check "of $columns columns" eval "! sed 's/\x1b\[K//g' '$folder/drawn' | grep '^\[' | grep -qE '^.{$columns,}'"
+    done
+    TERM=dumb script -qec "'$locus' $long" /dev/null </dev/null >"$folder/drawn"
+    check "none where a line can't be drawn again" eval '! grep -q "left" "$folder/drawn"'
+else
+    skip "script(1) is not there: no bar"
+fi
+
 # ---- in a picture ------------------------------------------------------------------------------
 
 # draws NOTES ARGUMENT...: a PNG file, and so many notes that its font hasn't all.

@@ -31,6 +31,7 @@ struct locus_spec_source {
     const char *origin;       /* "position", "the checkpoint's position", "attention" */
     enum locus_status status; /* of an error in it */
     locus_error *error;
+    bool unbound; /* no model is known, whose own values may go with these */
 };
 
 /* Fails in one line: origin, text (cut if it is long), and what is wrong with it. */

@@ -76,6 +76,11 @@ void locus_text_escape(struct locus_buffer *out, const char *bytes, size_t n_byt
     }
 }
 
+const char *locus_plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 /* ---- did you mean ------------------------------------------------------------------------- */
 
 static int least(int a, int b)

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buffer.h"
 
@@ -34,6 +35,9 @@ void locus_text_append(struct locus_buffer *out, const char *text);
 /* Appends the same without loss: \n, \t, \r, \\ and, of whatever else has no place on a line, its
  * bytes as \xNN. */
 void locus_text_escape(struct locus_buffer *out, const char *bytes, size_t n_bytes);
+
+/* "s" after a noun of which there are n, but for one. */
+const char *locus_plural(int64_t n);
 
 /* "Did you mean": the nearest of the right names to the word that was typed. Each right name is
  * offered, or listed, in turn. */

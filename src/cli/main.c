@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen by write */
     signal(SIGXFSZ, SIG_IGN); /* so is a file at its size limit */
     const char *name = argc > 1 ? argv[1] : NULL;
-    if (!name) return locus_log_usage(NULL, "no command given");
+    if (!name) return locus_help_missing();
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return locus_help_overview();
     if (strcmp(name, "--version") == 0) return print_version();
     const struct locus_command *command = locus_command_find(name);

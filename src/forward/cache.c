@@ -48,9 +48,11 @@ enum locus_status locus_cache_init(struct locus_cache *cache, bool group, locus_
         return LOCUS_OK;
     }
     locus_cache_free(cache);
-    return locus_fail(error, LOCUS_ERROR_MEMORY,
-                      "out of memory: a cache of %lld positions in %d layers could not be had",
-                      (long long)cache->n_blocks * LOCUS_KV_BLOCK, cache->n_layer);
+    return locus_fail(
+        error, LOCUS_ERROR_MEMORY,
+        "out of memory: a cache of %lld positions in %d layers could not be had; expected "
+        "fewer (-c), or a smaller type (--cache-type)",
+        (long long)cache->n_blocks * LOCUS_KV_BLOCK, cache->n_layer);
 }
 
 void locus_cache_free(struct locus_cache *cache)

@@ -186,8 +186,10 @@ static enum locus_status limit_capacity(struct locus_description *description, i
     if (max == 0 || description->capacity <= max - first) return LOCUS_OK;
     if (asked || max <= first)
         return locus_fail(error, LOCUS_ERROR_POSITION,
-                          "position %s has %d positions, the session needs %lld",
-                          description->position, max, (long long)first + description->capacity);
+                          "position %s has %d position%s, the session needs %lld; 'locus "
+                          "positions' tells which go on",
+                          description->position, max, max == 1 ? "" : "s",
+                          (long long)first + description->capacity);
     description->capacity = max - first;
     return LOCUS_OK;
 }

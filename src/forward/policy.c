@@ -321,8 +321,10 @@ static enum locus_status complete(struct locus_policy *policy, const struct locu
 enum locus_status locus_policy_parse(struct locus_policy *policy, const char *text,
                                      locus_error *error)
 {
-    const struct locus_spec_source source = {text ? text : full.name, "attention",
-                                             LOCUS_ERROR_ARGUMENT, error};
+    const struct locus_spec_source source = {.text = text ? text : full.name,
+                                             .origin = "attention",
+                                             .status = LOCUS_ERROR_ARGUMENT,
+                                             .error = error};
     const struct locus_word name = locus_spec_name(source.text);
     struct locus_suggestion suggestion;
     struct locus_policy parsed = {.kind = find_kind(name, &suggestion)};

@@ -14,7 +14,7 @@
 static const char nope_key[] = "nope_every", inherit_off[] = "inherit=0";
 
 const char locus_layers_help[] =
-    "Layers, counted from 0, may have schemes of their own: -P \"rope; layers 3::4 none\",\n"
+    "Layers, counted from 0, may have schemes of their own: -P \"rope; layers 3::4 none\", "
     "or, in short, -P rope:nope_every=4.";
 
 /* A text, cut. */
@@ -132,7 +132,14 @@ static enum locus_status cut_first(struct cut *cut, const char *text, int n_laye
                                      "%s is '%.*s'; expected a whole number from 0 to %d", nope_key,
                                      locus_word_shown(value), value.bytes, MOST);
         cut->says_layers = true;
-        if (every < 1 || every > n_layer) continue;
+        if (every < 1) continue;
+        /* A file may be of few layers, of which the rule takes none. */
+        if (every > n_layer && cut->source.status == LOCUS_ERROR_ARGUMENT)
+            return locus_spec_refuse(&cut->source,
+                                     "%s is %.0f, and the model has %d layers; expected at most "
+                                     "that many, or 0",
+                                     nope_key, every, n_layer);
+        if (every > n_layer) continue;
         cut->layers[1].ranges[0] = (struct locus_layer_range){(int)every - 1, INT_MAX, (int)every};
         cut->layers[1].n = 1;
         cut->specs[1] = locus_scheme_none.name;
@@ -223,20 +230,21 @@ static enum locus_status cut_text(struct cut *cut, const struct locus_spec_sourc
 
 /* ---- resolving ---------------------------------------------------------------------------- */
 
-/* No layer may be named twice, and every list names one. */
+/* No layer may be named twice, and every number and range of a list names one. */
 static enum locus_status check_list(const struct locus_layer_specs *specs, int index,
                                     const struct locus_spec_source *source, int n_layer)
 {
-    bool any = false;
+    for (int i = 0; i < specs->layers[index].n; i++)
+        if (specs->layers[index].ranges[i].first >= n_layer)
+            return locus_spec_refuse(source, "'layers' names layer %d; the model's are 0 to %d",
+                                     specs->layers[index].ranges[i].first, n_layer - 1);
     for (int layer = 0; layer < n_layer; layer++) {
         if (!has(&specs->layers[index], layer)) continue;
-        any = true;
         for (int other = 1; other < index; other++)
             if (has(&specs->layers[other], layer))
                 return locus_spec_refuse(source, "layer %d has two schemes; expected one", layer);
     }
-    if (any) return LOCUS_OK;
-    return locus_spec_refuse(source, "'layers' names none of the model's, 0 to %d", n_layer - 1);
+    return LOCUS_OK;
 }
 
 /* Those of the layers that differ. */
@@ -301,23 +309,21 @@ static enum locus_status resolve_cuts(struct locus_layer_specs *specs, const str
     return status;
 }
 
-enum locus_status locus_layer_specs_resolve(struct locus_layer_specs *specs, const char *text,
-                                            const char *own,
-                                            const struct locus_position_scheme *scheme,
-                                            const struct locus_position_env *env,
-                                            locus_error *error)
+static enum locus_status resolve(struct locus_layer_specs *specs,
+                                 const struct locus_spec_source *source, const char *own,
+                                 const struct locus_position_scheme *scheme,
+                                 const struct locus_position_env *env)
 {
-    struct locus_spec_source source;
     struct cut cut = {0}, own_cut = {0};
     struct locus_layer_specs resolved = {0};
-    enum locus_status status = locus_spec_choose(&source, text, own, scheme, error);
-    if (status) return status;
-    status = cut_text(&cut, &source, env->n_layer);
-    if (!status && own && own != source.text &&
-        first_scheme(own, scheme_of_own(scheme)) == first_scheme(source.text, scheme)) {
+    enum locus_status status = cut_text(&cut, source, env->n_layer);
+    if (!status && own && own != source->text &&
+        first_scheme(own, scheme_of_own(scheme)) == first_scheme(source->text, scheme)) {
         /* With inherit=0 a wrong one is as good as none. */
-        const struct locus_spec_source own_source = {
-            own, "the checkpoint's position", LOCUS_ERROR_FORMAT, cut.inherits ? error : NULL};
+        const struct locus_spec_source own_source = {.text = own,
+                                                     .origin = "the checkpoint's position",
+                                                     .status = LOCUS_ERROR_FORMAT,
+                                                     .error = cut.inherits ? source->error : NULL};
         status = cut_text(&own_cut, &own_source, env->n_layer);
         if (status && !cut.inherits) status = LOCUS_OK, own_cut.n = 0;
     }
@@ -326,6 +332,26 @@ enum locus_status locus_layer_specs_resolve(struct locus_layer_specs *specs, con
     free_cut(&own_cut);
     if (!status) *specs = resolved;
     return status;
+}
+
+enum locus_status locus_layer_specs_resolve(struct locus_layer_specs *specs, const char *text,
+                                            const char *own,
+                                            const struct locus_position_scheme *scheme,
+                                            const struct locus_position_env *env,
+                                            locus_error *error)
+{
+    struct locus_spec_source source;
+    enum locus_status status = locus_spec_choose(&source, text, own, scheme, error);
+    return status ? status : resolve(specs, &source, own, scheme, env);
+}
+
+enum locus_status locus_layer_specs_read(struct locus_layer_specs *specs, const char *text,
+                                         const struct locus_position_env *env, locus_error *error)
+{
+    struct locus_spec_source source;
+    enum locus_status status = locus_spec_choose(&source, text, NULL, NULL, error);
+    source.unbound = true;
+    return status ? status : resolve(specs, &source, NULL, NULL, env);
 }
 
 /* ---- use ---------------------------------------------------------------------------------- */

@@ -43,6 +43,11 @@ enum locus_status locus_layer_specs_resolve(struct locus_layer_specs *specs, con
                                             const struct locus_position_env *env,
                                             locus_error *error);
 
+/* The same where no model is known, of which env has values that are made up: what may go with its
+ * own values isn't refused. */
+enum locus_status locus_layer_specs_read(struct locus_layer_specs *specs, const char *text,
+                                         const struct locus_position_env *env, locus_error *error);
+
 /* Appends the canonical text: resolving it again, with the same own and model, gives the same. */
 void locus_layer_specs_print(const struct locus_layer_specs *specs, struct locus_buffer *out);
 

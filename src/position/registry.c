@@ -16,15 +16,29 @@ static const struct locus_position_scheme *const schemes[] = {
 };
 
 const struct locus_position_alias locus_position_aliases[] = {
-    {"nope", "none", NULL, NULL},
-    {"linear", "rope", "scaling=linear", "factor=4"},
-    {"ntk", "rope", "scaling=ntk", "factor=4"},
-    {"dynamic-ntk", "rope", "scaling=dynamic", "factor=4"},
-    {"yarn", "rope", "scaling=yarn", "factor=4"},
-    {"llama3", "rope", "scaling=llama3", "factor=4"},
-    {"longrope", "rope", "scaling=longrope", "factor=4"},
-    {"dynamic", NULL, "'recurrent' (a GRU's state) or 'rope:scaling=dynamic' (dynamic NTK)", NULL},
-    {NULL, NULL, NULL, NULL},
+    {"nope", "none", NULL, NULL, NULL},
+    {"linear", "rope", "scaling=linear", "factor=4", "factor"},
+    {"ntk", "rope", "scaling=ntk", "factor=4", "factor"},
+    {"dynamic-ntk", "rope", "scaling=dynamic", "factor=4", NULL},
+    {"yarn", "rope", "scaling=yarn", "factor=4", "factor|attn_factor"},
+    {"llama3", "rope", "scaling=llama3", "factor=4", "factor"},
+    {"longrope", "rope", "scaling=longrope", "factor=4", NULL},
+    {"dynamic", NULL, "'recurrent' (a GRU's state) or 'rope:scaling=dynamic' (dynamic NTK)", NULL,
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+const struct locus_foreign_option locus_position_foreign[] = {
+    {"rope-scaling", "say -P rope:scaling=TYPE,factor=F"},
+    {"rope-scale|rope-scaling-factor", "say -P linear:factor=F"},
+    {"rope-freq-base|rope-theta", "say -P rope:base=B"},
+    {"rope-freq-scale", "say -P linear:factor=F, F being 1 over the scale"},
+    {"yarn-orig-ctx", "say -P yarn:factor=F,trained=N"},
+    {"yarn-ext-factor", "say -P yarn:factor=F"},
+    {"yarn-attn-factor", "say -P yarn:factor=F,attn_factor=X"},
+    {"yarn-beta-slow", "say -P yarn:factor=F,beta_slow=X"},
+    {"yarn-beta-fast", "say -P yarn:factor=F,beta_fast=X"},
+    {NULL, NULL},
 };
 
 size_t locus_position_count(void)

@@ -16,9 +16,18 @@ struct locus_position_alias {
     const char *name;    /* the scheme; NULL: the alias is refused, `preset` saying what is meant */
     const char *preset;  /* a key=value that the alias stands for, or NULL */
     const char *example; /* a key=value to try it with, or NULL */
+    const char *needs;   /* "key|key": without one of them it changes nothing; or NULL */
 };
 
 extern const struct locus_position_alias locus_position_aliases[]; /* ends with a NULL alias */
+
+/* What a SPEC says of that other programs have options for. */
+struct locus_foreign_option {
+    const char *names; /* without dashes, '|' between them */
+    const char *hint;
+};
+
+extern const struct locus_foreign_option locus_position_foreign[]; /* ends with NULL names */
 
 /* The alias of that name, or NULL. */
 const struct locus_position_alias *locus_position_find_alias(const char *name, size_t n_bytes);

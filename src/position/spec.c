@@ -222,8 +222,10 @@ static void apply(struct locus_position_spec *spec, const struct assignment *ass
 static enum locus_status read_own(struct assignment *owns, const char *own, bool inherit,
                                   const struct locus_position_scheme *scheme, locus_error *error)
 {
-    struct locus_spec_source source = {own, "the checkpoint's position", LOCUS_ERROR_FORMAT,
-                                       inherit ? error : NULL};
+    struct locus_spec_source source = {.text = own,
+                                       .origin = "the checkpoint's position",
+                                       .status = LOCUS_ERROR_FORMAT,
+                                       .error = inherit ? error : NULL};
     enum locus_status status = read_pairs(owns, &source, scheme);
     if (!status || inherit) return status;
     *owns = (struct assignment){0};
@@ -255,7 +257,7 @@ static enum locus_status check_effects(const struct locus_position_spec *spec,
                                        const struct assignment *assignment,
                                        const struct locus_spec_source *source)
 {
-    if (source->status == LOCUS_ERROR_FORMAT) return LOCUS_OK;
+    if (source->status == LOCUS_ERROR_FORMAT || source->unbound) return LOCUS_OK;
     for (int i = 0; i < count_params(spec->scheme); i++) {
         const bool owned = assignment->inherit && owns->of.given >> i & 1;
         const bool as_owned = owned && spec->values[i] == owns->of.values[i];
@@ -268,6 +270,25 @@ static enum locus_status check_effects(const struct locus_position_spec *spec,
                                      param_at(spec->scheme, i)->key, lacking);
     }
     return LOCUS_OK;
+}
+
+/* Refuses a shorthand that does nothing without a key that neither the text nor the checkpoint has.
+ * The same spelled out is what a SPEC at such a value is printed as. */
+static enum locus_status check_shorthand(const struct locus_position_spec *spec,
+                                         const struct locus_spec_source *source)
+{
+    const struct locus_word name = locus_spec_name(source->text);
+    const struct locus_position_alias *alias = locus_position_find_alias(name.bytes, name.n_bytes);
+    if (source->status == LOCUS_ERROR_FORMAT || source->unbound || !alias || !alias->needs ||
+        !find_preset(name, spec->scheme))
+        return LOCUS_OK;
+    for (int i = 0; i < count_params(spec->scheme); i++) {
+        const char *text = param_at(spec->scheme, i)->key;
+        const struct locus_word key = {text, strlen(text)};
+        if (spec->given >> i & 1 && locus_choice_find(alias->needs, key) >= 0) return LOCUS_OK;
+    }
+    return locus_spec_refuse(source, "it has no effect alone; expected a factor, as in %s:%s",
+                             alias->alias, alias->example);
 }
 
 /* What is to no effect is as if nobody had given it, so that a printed SPEC hasn't it. */
@@ -328,13 +349,16 @@ enum locus_status locus_spec_choose(struct locus_spec_source *source, const char
                                     const char *own, const struct locus_position_scheme *scheme,
                                     locus_error *error)
 {
-    *source = (struct locus_spec_source){text, "position", LOCUS_ERROR_ARGUMENT, error};
+    *source = (struct locus_spec_source){
+        .text = text, .origin = "position", .status = LOCUS_ERROR_ARGUMENT, .error = error};
     enum locus_status status = scheme ? check_scheme(scheme, error) : LOCUS_OK;
     if (status) return status;
     if (!text && scheme) source->text = scheme->name;
-    if (!source->text)
-        *source =
-            (struct locus_spec_source){own, "the checkpoint's position", LOCUS_ERROR_FORMAT, error};
+    if (!source->text) {
+        source->text = own;
+        source->origin = "the checkpoint's position";
+        source->status = LOCUS_ERROR_FORMAT;
+    }
     if (source->text) return LOCUS_OK;
     return locus_fail(error, LOCUS_ERROR_ARGUMENT, "position: no SPEC; expected a scheme");
 }
@@ -346,6 +370,8 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
 {
     struct locus_word name = locus_spec_name(source->text);
     struct locus_position_spec resolved = {.scheme = locus_spec_scheme(name, scheme)};
+    if (!*source->text)
+        return locus_spec_refuse(source, "the SPEC is empty; expected NAME[:key=value,...]");
     if (!resolved.scheme) return refuse_name(source, name, scheme);
     enum locus_status status = fill_defaults(&resolved, env, source->error);
     if (status) return status;
@@ -358,6 +384,7 @@ enum locus_status locus_spec_resolve(struct locus_position_spec *spec,
     const struct locus_position_spec defaults = resolved;
     combine(&resolved, &owns, &assignment);
     status = check_effects(&resolved, &defaults, &owns, &assignment, source);
+    if (!status) status = check_shorthand(&resolved, source);
     if (status) return status;
     if (resolved.scheme->settle) resolved.scheme->settle(&resolved, env);
     resolve_factor(&resolved, env);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -13,6 +14,7 @@
 #include "cli/kit/json.h"
 #include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
+#include "cli/kit/page.h"
 #include "cli/kit/session_options.h"
 #include "model/model.h"
 
@@ -203,10 +205,12 @@ static int print_table(const struct bench *bench)
     const struct locus_ceilings *ceilings = &bench->ceilings;
     struct locus_buffer out = {0};
     locus_text_append(&out, bench->path);
-    locus_buffer_printf(
-        &out, ", %s, kernels %s, %d threads, position %s\n\n",
-        locus_model_info_get(bench->model).weight_type, locus_session_kernels(bench->session),
-        locus_session_n_threads(bench->session), locus_session_position(bench->session));
+    locus_buffer_printf(&out, ", %s, kernels %s, %d thread%s, position %s\n\n",
+                        locus_model_info_get(bench->model).weight_type,
+                        locus_session_kernels(bench->session),
+                        locus_session_n_threads(bench->session),
+                        locus_plural(locus_session_n_threads(bench->session)),
+                        locus_session_position(bench->session));
     locus_buffer_printf(&out, "%-10s %7s %12s %10s %10s %9s\n", "", "tokens", "tokens/s", "min",
                         "max", "ceiling");
     append_rate(&out, "prompt", options->n_prompt, &bench->result.prompt, prompt_fraction(bench));
@@ -218,6 +222,7 @@ static int print_table(const struct bench *bench)
     append_ceiling(&out, "int8", ceilings->int8_gops, "GOP/s");
     locus_buffer_printf(&out, "\nload %.0f ms, peak memory %.0f MB\n", bench->load_ms,
                         bench->peak_memory_mb);
+    locus_page_fold(&out, 0, locus_page_columns(STDOUT_FILENO));
     return locus_stdout_finish(&out);
 }
 
@@ -242,11 +247,9 @@ const struct locus_command locus_command_bench = {
     .usage = "[-m FILE] [-p N] [-n N] [-r N] [-d N] [--json]",
     .details =
         "\"ceiling\" is the fraction of what this machine's multiply-adds (prompt) or memory "
-        "(generation) allow,\nmeasured in the same run: a prompt's token costs its "
-        "multiply-adds, a generated one reads all\nweights and its part of the cache (a small "
-        "model stays in the CPU's caches, and passes 1). \"-\": this\nCPU's rate for such weights "
-        "isn't "
-        "measured.",
+        "(generation) allow, measured in the same run: a prompt's token costs its multiply-adds, "
+        "a generated one reads all weights and its part of the cache (a small model stays in the "
+        "CPU's caches, and passes 1). \"-\": this CPU's rate for such weights isn't measured.",
     .options = table,
     .values_size = sizeof(struct bench_options),
     .runs_session = true,

@@ -21,6 +21,9 @@ const struct locus_command *locus_command_find(const char *name);
 /* Says on stderr that there is no such command, and which one may be meant; the exit status. */
 int locus_command_unknown(const char *name);
 
+/* What `locus` alone prints, on stderr; the exit status. */
+int locus_help_missing(void);
+
 /* Prints help on the whole program to stdout; the exit status. */
 int locus_help_overview(void);
 

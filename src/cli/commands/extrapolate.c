@@ -55,7 +55,7 @@ static int read_options(struct locus_extrapolate *run, int n_operands, char **op
         return locus_text_list_read(&run->texts, command_name, &run->options->text.files,
                                     n_operands, operands);
     if (status < 0 && n_operands > 0)
-        return locus_log_usage(command_name, "'%s' belongs to no option", operands[0]);
+        return locus_options_stray(&locus_command_extrapolate, operands[0]);
     return status;
 }
 
@@ -237,8 +237,9 @@ static void tell_changes(const struct locus_extrapolate *run,
         if (causes[i].name)
             locus_buffer_printf(&list, "%s%s%s", list.length ? " and " : "", causes[i].what,
                                 causes[i].name);
-    locus_log_note("note: %s: %d results are computed again, as %s changed", run->options->csv,
-                   changes->n_cells, list.failed ? "something" : list.bytes);
+    locus_log_note("note: %s: %d result%s computed again, as %s changed", run->options->csv,
+                   changes->n_cells, changes->n_cells == 1 ? " is" : "s are",
+                   list.failed ? "something" : list.bytes);
     locus_buffer_free(&list);
 }
 
@@ -272,10 +273,39 @@ static void advance(void *context, double work)
     locus_progress_advance(&run->progress, work);
 }
 
+/* What of a series' SPEC isn't the same in all, from a key or a name on; "": all of it is. */
+static const char *own_part(const struct locus_extrapolate *run, int index)
+{
+    const char *label = run->series[index].label;
+    size_t same = strlen(label), start = 0;
+    bool differ = false;
+    for (int i = 0; i < run->sweep.n_series; i++) {
+        const char *other = run->series[i].label;
+        size_t n = 0;
+        while (other && n < same && other[n] == label[n])
+            n++;
+        differ |= other && strcmp(other, label) != 0;
+        if (other) same = n;
+    }
+    for (size_t i = 0; i < same; i++)
+        if (label[i] == ',' || label[i] == ':') start = i + 1;
+    return differ ? label + start : "";
+}
+
+/* The bar says what tells the cell from the others. */
 static void begin(void *context, const struct locus_cell *cell)
 {
     struct locus_extrapolate *run = context;
-    run->progress.label = run->series[cell->series].label;
+    struct locus_buffer *label = &run->progress_label;
+    const char *spec = own_part(run, cell->series);
+    label->length = 0;
+    locus_buffer_printf(label, "length %d", cell->length);
+    if (*spec) locus_buffer_printf(label, ", %s", spec);
+    if (run->sweep.n_models > 1)
+        locus_buffer_printf(label, ", %s", run->models[run->series[cell->series].model].name);
+    if (run->texts.n_items > 1 && cell->text < run->texts.n_items)
+        locus_buffer_printf(label, ", %s", run->texts.items[cell->text].name);
+    run->progress.label = label->failed ? "" : label->bytes;
 }
 
 static void give_up(void *context, const struct locus_cell *cell, const locus_error *error)
@@ -336,6 +366,7 @@ static int report(const struct locus_extrapolate *run, int measured)
 static void release(struct locus_extrapolate *run)
 {
     locus_sweep_free(&run->sweep);
+    locus_buffer_free(&run->progress_label);
     for (int i = 0; i < run->sweep.n_models * run->texts.n_items && run->corpora; i++)
         locus_corpus_free(&run->corpora[i]);
     for (int i = 0; i < run->sweep.n_models; i++)
@@ -376,22 +407,24 @@ const struct locus_command locus_command_extrapolate = {
     .usage = "[-m FILE [-P SPEC]...]... -f TEXT... [--lengths LIST] [options]\n"
              "[-m FILE [-P SPEC]...]... --task NAME [--trials N] [options]",
     .details =
-        "-m and -P repeat: a -P belongs to the -m before it, and a -m without one runs the model's "
-        "own scheme.\nfactor=auto in a SPEC becomes max(1, length / trained length), of a table "
-        "max(1, (length - 1) / (rows - 1)):\nthe last position is its last row.\n"
+        "-m and -P repeat: a -P belongs to the -m before it, and a -m without one runs the "
+        "model's own scheme.\n"
+        "factor=auto in a SPEC becomes max(1, length / trained length), of a table max(1, "
+        "(length - 1) / (rows - 1)): "
+        "the last position is its last row.\n"
         "A length that a text fills no window of has no result: '-', and empty cells. Of several "
-        "texts the pooled\nresult needs all of them. --by-position takes the longest windows that "
+        "texts the pooled result needs all of them. --by-position takes the longest windows that "
         "are filled.\n"
         "Rows of the CSV come longest length first: a long window serves the shorter ones that "
-        "start where it\ndoes. A run that was killed goes on with --resume, which takes a row only "
-        "if model, text, version and all\nsettings are the same, and of several the last. A file "
-        "that holds anything is replaced by --force only.\nIn CSVs an apostrophe stands before a "
-        "text that a spreadsheet would take for a formula.\n"
-        "Tasks are answered by the likeliest token, and right if all of the answer is. passkey is "
-        "asked at eleven\ndepths; --png draws a heat map a model and SPEC: FILE.png, or "
-        "FILE-1.png, "
-        "FILE-2.png and so on where there\nare several. A FILE that is - is standard output, which "
-        "then carries that alone.",
+        "start where it does. A run that was killed goes on with --resume, which takes a row "
+        "only if model, text, version and all settings are the same, and of several the last. A "
+        "file that holds anything is replaced by --force only.\n"
+        "In CSVs an apostrophe stands before a text that a spreadsheet would take for a "
+        "formula.\n"
+        "Tasks are answered by the likeliest token, and right if all of the answer is. passkey "
+        "is asked at eleven depths; --png draws a heat map a model and SPEC: FILE.png, or "
+        "FILE-1.png, FILE-2.png and so on where there are several. A FILE that is - is standard "
+        "output, which then carries that alone.",
     .shared = locus_text_option_table,
     .options = locus_extrapolate_table,
     .values_size = sizeof(struct locus_extrapolate_options),

@@ -35,6 +35,7 @@ struct locus_extrapolate {
     int n_pictures;
     struct locus_buffer held; /* FIFOs among the outputs */
     struct locus_progress progress;
+    struct locus_buffer progress_label;
 };
 
 /* These return -1 to go on, or the exit status. */

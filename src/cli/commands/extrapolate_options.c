@@ -28,8 +28,8 @@ const struct locus_option locus_extrapolate_table[] = {
      .type = LOCUS_OPTION_TEXT,
      .offset = FIELD(lengths),
      .argument = "LIST",
-     .help = "64,128,256, or 128:4096 for doublings (default: from a quarter of the\n"
-             "                                  trained length to eight times it; a task has "
+     .help = "64,128,256, or 128:4096 for doublings (default: from a quarter of the trained length "
+             "to eight times it; a task has "
              "its own)"},
     {.name = "task",
      .type = LOCUS_OPTION_CHOICE,
@@ -105,7 +105,7 @@ static bool read_range(const char *text, int *from, int *to)
     first[length] = '\0';
     if (!locus_number_int(first, 1, INT_MAX, from)) return false;
     *to = *from;
-    return !colon || (locus_number_int(colon + 1, 1, INT_MAX, to) && *to >= *from);
+    return !colon || locus_number_int(colon + 1, 1, INT_MAX, to);
 }
 
 /* Adds what a list names; -1, or the exit status. */
@@ -124,6 +124,8 @@ static int read_lengths(struct locus_extrapolate *run, const char *list)
                                    "--lengths: found '%s', expected N or FROM:TO, and commas "
                                    "between several",
                                    item);
+        if (to < from)
+            return locus_log_usage(command_name, "--lengths: '%s' ends before it begins", item);
         if (run->sweep.n_lengths > MOST)
             return locus_log_usage(command_name, "--lengths: more than %d lengths", MOST);
         for (int64_t n = from; n <= to; n *= 2)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/output.h"
 #include "base/text.h"
@@ -12,6 +13,7 @@
 #include "cli/kit/json.h"
 #include "cli/kit/log.h"
 #include "cli/kit/outputs.h"
+#include "cli/kit/page.h"
 #include "cli/kit/table.h"
 #include "model/model.h"
 
@@ -92,6 +94,7 @@ static void print_legend(const struct locus_extrapolate *run, struct locus_buffe
         locus_table_add(&table, "%s", series->label);
     }
     locus_table_print(&table, out);
+    locus_page_fold(out, 0, locus_page_columns(STDOUT_FILENO));
 }
 
 /* How long the windows are that a series' losses by position come from. */
@@ -114,7 +117,8 @@ static void add_windows(const struct locus_extrapolate *run, int text, int n_len
 static void print_lengths(const struct locus_extrapolate *run, enum locus_cell_kind kind, int text,
                           const int *lengths, int n_lengths, struct locus_buffer *out)
 {
-    struct locus_table table = {.n_columns = 1 + run->sweep.n_series};
+    struct locus_table table = {.n_columns = 1 + run->sweep.n_series,
+                                .width = locus_page_columns(STDOUT_FILENO)};
     char name[8];
     locus_table_add(&table, kind == LOCUS_CELL_POSITION ? "position" : "length");
     for (int i = 0; i < run->sweep.n_series; i++)
@@ -132,7 +136,8 @@ static void print_lengths(const struct locus_extrapolate *run, enum locus_cell_k
 /* A passkey table: a line a depth, a column a length. */
 static void print_depths(const struct locus_extrapolate *run, int index, struct locus_buffer *out)
 {
-    struct locus_table table = {.n_columns = 1 + run->sweep.n_lengths};
+    struct locus_table table = {.n_columns = 1 + run->sweep.n_lengths,
+                                .width = locus_page_columns(STDOUT_FILENO)};
     locus_table_add(&table, "depth");
     for (int i = run->sweep.n_lengths - 1; i >= 0; i--)
         locus_table_add(&table, "%d", run->lengths[i]);
@@ -319,9 +324,9 @@ static void append_text_name(const struct locus_extrapolate *run, int text,
 static void title_lines(const struct locus_extrapolate *run, int text, struct locus_buffer *title)
 {
     if (run->sweep.task >= 0)
-        locus_buffer_printf(title, "Task %s: %d texts a point",
+        locus_buffer_printf(title, "Task %s: %d text%s a point",
                             locus_task_name((enum locus_task)run->sweep.task),
-                            run->options->n_trials);
+                            run->options->n_trials, locus_plural(run->options->n_trials));
     else {
         locus_buffer_printf(title, "Perplexity of ");
         append_text_name(run, text, title);
@@ -409,8 +414,8 @@ static enum locus_status draw_map(const struct locus_extrapolate *run, int index
            run->lengths[run->sweep.n_lengths - 1 - n_trained] <= trained)
         n_trained++;
     locus_buffer_printf(&mark, "trained length %d", trained);
-    locus_buffer_printf(&title, "Task passkey: %d texts a cell\n%s (", run->options->n_trials,
-                        who->label);
+    locus_buffer_printf(&title, "Task passkey: %d text%s a cell\n%s (", run->options->n_trials,
+                        locus_plural(run->options->n_trials), who->label);
     append_stem(&title, model->name);
     locus_buffer_append(&title, ")", 1);
     enum locus_status status;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/kit/interrupt.h"
 #include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
@@ -79,18 +80,20 @@ static bool plan_context(struct locus_generate *run)
     int64_t context = given ? given : n < 0 ? run->info.trained_length : needed;
     if (n_prompt > context)
         run->status = locus_log_error(
-            "the prompt is %d tokens, more than the %s of %d: %s, or shorten the prompt", n_prompt,
-            given ? "context" : "trained length", (int)context,
-            given ? "raise -c" : "say with -c N or -n N how far to go on");
+            "the prompt is %d token%s, more than the %s of %d: %s, or shorten the prompt", n_prompt,
+            locus_plural(n_prompt), given ? "context" : "trained length", (int)context,
+            given ? "raise -c (--context)"
+                  : "say with -c N (--context) or -n N (--tokens) how far to go on");
     else if (needed > context && n > 0 && options->n_tokens_given)
         run->status = locus_log_error(
-            "a prompt of %d tokens and %d new ones need %lld positions, more than the context of "
-            "%d: raise -c or lower -n",
-            n_prompt, n, (long long)needed, (int)context);
+            "a prompt of %d token%s and %d new need %lld positions, more than the context of "
+            "%d: raise -c (--context) or lower -n (--tokens)",
+            n_prompt, locus_plural(n_prompt), n, (long long)needed, (int)context);
     else if (context > INT_MAX)
-        run->status = locus_log_error("a prompt of %d tokens and %d new ones need %lld positions, "
-                                      "more than %d",
-                                      n_prompt, n, (long long)context, INT_MAX);
+        run->status =
+            locus_log_error("a prompt of %d token%s and %d new need %lld positions, "
+                            "more than %d",
+                            n_prompt, locus_plural(n_prompt), n, (long long)context, INT_MAX);
     else {
         run->n_context = (int)context;
         return true;
@@ -148,9 +151,9 @@ static void tell_settings(struct locus_generate *run)
     if (common->quiet) return;
     int capacity = locus_session_capacity(run->session);
     if (capacity < run->n_context)
-        locus_log_note("note: position %s has %d positions: at most %d new tokens",
-                       locus_session_position(run->session), capacity,
-                       capacity - run->n_prompt + 1);
+        locus_log_note("note: position %s has %d position%s: at most %d new token%s",
+                       locus_session_position(run->session), capacity, locus_plural(capacity),
+                       capacity - run->n_prompt + 1, locus_plural(capacity - run->n_prompt + 1));
     locus_generate_tell_text(run);
     if (!common->seed_given) locus_log_note("seed %llu", (unsigned long long)run->sampling.seed);
     if (run->options->n_tokens_given || run->n_prompt > run->info.trained_length)
@@ -253,7 +256,10 @@ static bool write_text(struct locus_generate *run)
     run->generation_seconds = locus_now() - start;
     int status = LOCUS_EXIT_DONE;
     const bool whole = locus_stream_end(&run->stream, &status);
-    if (going) run->status = status;
+    if (going)
+        run->status = status;
+    else if (!run->options->json)
+        (void)locus_stdout_end_line(&status); /* what was held back came after the error */
     return going && whole;
 }
 
@@ -310,19 +316,19 @@ const struct locus_command locus_command_generate = {
     .summary = "Write text: go on from a prompt.",
     .usage = "[-m FILE] [-p TEXT | -f FILE] [options]\n... | locus generate [options]",
     .details =
-        "The prompt is taken byte for byte. Without -p and -f it is standard input, unless "
-        "that is a terminal;\nan empty prompt starts from the model's begin-of-text token. "
-        "The same --seed writes the same text,\nat any --threads and --batch.\n\n"
+        "The prompt is taken byte for byte. Without -p and -f it is standard input, unless that "
+        "is a terminal; an empty prompt starts from the model's begin-of-text token. The same "
+        "--seed writes the same text, at any --threads and --batch. A newline ends the last line "
+        "where the text doesn't; --json has the text alone.\n\n"
         "A text ends before a --stop text, before a --stop-token, or with a token that the "
-        "model's file calls an\nend of text (locus inspect lists them). A stop text is "
-        "looked for in the new text with its special tokens\nand in the text without, shown "
-        "or not. A token is named by its id or by its exact text; what looks like\na number "
-        "is an id. A prompt that begins with the token --begin puts there isn't given a "
-        "second one.\n\n"
-        "--json: prompt (not with --no-prompt), text, tokens; finish_reason is \"stop\" with "
-        "the stop text as\nfinish_text or the stop token as finish_token, \"end\" with the "
-        "end of text as finish_token, \"length\" or\n\"interrupt\"; settings, among them "
-        "begin_token (null: none), stop and stop_tokens; timings.",
+        "model's file calls an end of text (locus inspect lists them). A stop text is looked for "
+        "in the new text with its special tokens and in the text without, shown or not. A token "
+        "is named by its id or by its exact text; what looks like a number is an id. A prompt "
+        "that begins with the token --begin puts there isn't given a second one.\n\n"
+        "--json: prompt (not with --no-prompt), text, tokens; finish_reason is \"stop\" with the "
+        "stop text as finish_text or the stop token as finish_token, \"end\" with the end of "
+        "text as finish_token, \"length\" or \"interrupt\"; settings, among them begin_token "
+        "(null: none), stop and stop_tokens; timings.",
     .options = locus_generate_table,
     .values_size = sizeof(struct locus_generate_options),
     .runs_session = true,

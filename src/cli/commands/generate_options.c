@@ -87,8 +87,7 @@ const struct locus_option locus_generate_table[] = {
      .type = LOCUS_OPTION_TEXT,
      .offset = FIELD(samplers),
      .argument = "LIST",
-     .help = "the order, by default\n"
-             "                                  penalties,top-k,typical-p,top-p,min-p,temperature"},
+     .help = "the order, by default penalties,top-k,typical-p,top-p,min-p,temperature"},
     {.name = "stop",
      .type = LOCUS_OPTION_TEXTS,
      .offset = FIELD(stops),

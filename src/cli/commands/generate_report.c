@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+#include "base/text.h"
 #include "cli/commands/generate.h"
 #include "cli/kit/json.h"
 #include "cli/kit/log.h"
@@ -27,9 +29,13 @@ void locus_generate_summarise(const struct locus_generate *run)
                          : strcmp(finish, "stop") == 0   ? "stop text"
                          : strcmp(finish, "length") == 0 ? "length reached"
                                                          : "interrupted";
-    locus_log_note("prompt %d tokens, %.1f tokens/s; generated %d tokens, %.1f tokens/s; %s",
-                   run->n_prompt, rate(n_prompt_taken(run), run->prompt_seconds), run->n_generated,
-                   rate(run->n_evaluated, run->generation_seconds), reason);
+    char speed[48] = ""; /* of the tokens that went through the model: one alone didn't */
+    if (run->n_evaluated > 0)
+        locus_print(speed, sizeof speed, ", %.1f tokens/s",
+                    rate(run->n_evaluated, run->generation_seconds));
+    locus_log_note("prompt %d token%s, %.1f tokens/s; generated %d token%s%s; %s", run->n_prompt,
+                   locus_plural(run->n_prompt), rate(n_prompt_taken(run), run->prompt_seconds),
+                   run->n_generated, locus_plural(run->n_generated), speed, reason);
 }
 
 static void add_sampling(struct locus_json *json, const struct locus_generate *run)

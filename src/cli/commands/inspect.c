@@ -231,12 +231,28 @@ static int print_json(const struct inspection *inspection)
 
 /* ---- command ------------------------------------------------------------------------------ */
 
+/* What is about one file doesn't go with a list of what there may be. */
+static int check_families(const struct inspect_options *options)
+{
+    const char *other = options->common.model ? "-m (--model)"
+                        : options->tensors    ? "--tensors"
+                        : options->check      ? "--check"
+                                              : NULL;
+    return other ? locus_log_usage("inspect", "--families is about no file: %s doesn't go with it",
+                                   other)
+                 : -1;
+}
+
 static int inspect(void *values, int n_operands, char **operands)
 {
     (void)n_operands, (void)operands;
     struct inspection inspection = {.options = values};
-    if (inspection.options->families) return inspect_print_families(inspection.options->json);
-    int status = look(&inspection);
+    int status = -1;
+    if (inspection.options->families) {
+        status = check_families(inspection.options);
+        return status < 0 ? inspect_print_families(inspection.options->json) : status;
+    }
+    status = look(&inspection);
     if (status < 0 && inspection.model)
         status =
             inspection.options->json ? print_json(&inspection) : inspect_print_text(&inspection);
@@ -259,8 +275,7 @@ static const struct locus_option table[] = {
     {.name = "families",
      .type = LOCUS_OPTION_FLAG,
      .offset = offsetof(struct inspect_options, families),
-     .help = "list the families of checkpoints that are known, and what is special of each; -m is "
-             "not read"},
+     .help = "list the families of checkpoints that are known, and what is special of each"},
     {.name = "json",
      .type = LOCUS_OPTION_FLAG,
      .offset = offsetof(struct inspect_options, json),

@@ -6,6 +6,7 @@
 #include "cli/commands/inspect.h"
 #include "cli/kit/json.h"
 #include "cli/kit/log.h"
+#include "cli/kit/page.h"
 
 enum { MAX_NOTES = 20, NOTE_BYTES = 120 };
 
@@ -86,7 +87,7 @@ static void append_json(struct locus_json *json, const struct locus_architecture
 static void append_text(struct locus_buffer *out, const struct locus_architecture *family,
                         const struct notes *notes)
 {
-    enum { WIDTH = 96, INDENT = 13 };
+    enum { WIDTH = 80, INDENT = 13 };
     size_t line = out->length;
     locus_buffer_printf(out, "%-*s%s, %s, %s%s", INDENT, family->name, family->position,
                         inspect_norm(family->defaults.norm),
@@ -123,5 +124,5 @@ int inspect_print_families(bool as_json)
         locus_json_close(&json, ']');
         locus_buffer_append(&out, "\n", 1);
     }
-    return locus_stdout_finish(&out);
+    return as_json ? locus_stdout_finish(&out) : locus_page_finish(&out);
 }

@@ -3,11 +3,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands/inspect.h"
 #include "cli/kit/log.h"
+#include "cli/kit/page.h"
 #include "position/spec.h"
 
 /* "1,234,567" */
@@ -35,22 +37,23 @@ static void describe_check(const struct inspection *inspection, struct locus_buf
     char number[32];
     for (size_t i = 0; i < n_tensors; i++)
         sum += inspect_n_values(locus_checkpoint_tensor_at(inspection->checkpoint, i));
-    locus_buffer_printf(out, "checked          all %s values of %zu tensors are numbers\n",
-                        with_commas(sum, number), n_tensors);
+    locus_buffer_printf(out, "checked          all %s values of %zu tensor%s are numbers\n",
+                        with_commas(sum, number), n_tensors, locus_plural((int64_t)n_tensors));
 }
 
 static void describe_file(const struct inspection *inspection, struct locus_buffer *out)
 {
     const locus_model_info *info = &inspection->info;
+    const size_t n_tensors = locus_checkpoint_n_tensors(inspection->checkpoint);
+    const size_t n_keys = locus_checkpoint_n_keys(inspection->checkpoint);
     char number[32], bytes[32];
     locus_buffer_printf(out, "file             ");
     locus_text_append(out, inspection->path);
     locus_buffer_printf(
-        out, "\ncontainer        GGUF version %d, %s bytes, %zu tensors, %zu metadata keys\n",
+        out, "\ncontainer        GGUF version %d, %s bytes, %zu tensor%s, %zu metadata key%s\n",
         locus_checkpoint_version(inspection->checkpoint),
-        with_commas((int64_t)locus_checkpoint_file(inspection->checkpoint)->size, bytes),
-        locus_checkpoint_n_tensors(inspection->checkpoint),
-        locus_checkpoint_n_keys(inspection->checkpoint));
+        with_commas((int64_t)locus_checkpoint_file(inspection->checkpoint)->size, bytes), n_tensors,
+        locus_plural((int64_t)n_tensors), n_keys, locus_plural((int64_t)n_keys));
     if (info->name && *info->name) {
         locus_buffer_printf(out, "name             ");
         locus_text_append(out, info->name);
@@ -61,9 +64,10 @@ static void describe_file(const struct inspection *inspection, struct locus_buff
     struct inspect_type_sum sums[INSPECT_MAX_TYPES];
     int n_types = inspect_sum_types(inspection->checkpoint, sums);
     for (int i = 0; i < n_types; i++)
-        locus_buffer_printf(out, "%-16s %s: %" PRId64 " tensors, %s values, %s bytes\n",
+        locus_buffer_printf(out, "%-16s %s: %" PRId64 " tensor%s, %s values, %s bytes\n",
                             i ? "" : "types", sums[i].name, sums[i].tensors,
-                            with_commas(sums[i].values, number), with_commas(sums[i].bytes, bytes));
+                            locus_plural(sums[i].tensors), with_commas(sums[i].values, number),
+                            with_commas(sums[i].bytes, bytes));
     if (inspection->options->check) describe_check(inspection, out);
 }
 
@@ -211,8 +215,9 @@ static void describe_attention(const struct inspection *inspection, int layer,
     const locus_model_info *info = &inspection->info;
     const struct locus_config *config = &inspection->model->config;
     const struct locus_attention_weights *attention = inspection->model->layers[layer].mixer;
-    locus_buffer_printf(out, "attention        %d heads of width %d, %d key and value heads%s%s",
-                        info->n_head, info->head_dim, info->n_head_kv,
+    locus_buffer_printf(out, "attention        %d head%s of width %d, %d key and value head%s%s%s",
+                        info->n_head, locus_plural(info->n_head), info->head_dim, info->n_head_kv,
+                        locus_plural(info->n_head_kv),
                         attention->q_norm.weights.weight ? ", q and k normed" : "",
                         attention->sinks ? ", a sink a head" : "");
     bool same = true;
@@ -303,7 +308,8 @@ static void describe_text(const struct inspection *inspection, struct locus_buff
 
 static void describe_tensors(const struct inspection *inspection, struct locus_buffer *out)
 {
-    locus_buffer_printf(out, "\n%-40s  %-5s  %-20s  %s\n", "tensor", "type", "shape", "bytes");
+    enum { NAME = 34 };
+    locus_buffer_printf(out, "\n%-*s  %-6s  %-18s  %s\n", NAME, "tensor", "type", "shape", "bytes");
     for (size_t i = 0; i < locus_checkpoint_n_tensors(inspection->checkpoint); i++) {
         const struct locus_tensor *tensor = locus_checkpoint_tensor_at(inspection->checkpoint, i);
         char shape[96];
@@ -315,7 +321,7 @@ static void describe_tensors(const struct inspection *inspection, struct locus_b
         size_t start = out->length;
         locus_text_append(out, tensor->name);
         int length = (int)(out->length - start);
-        locus_buffer_printf(out, "%*s  %-5s  %-20s  %zu\n", length < 40 ? 40 - length : 0, "",
+        locus_buffer_printf(out, "%*s  %-6s  %-18s  %zu\n", length < NAME ? NAME - length : 0, "",
                             locus_tensor_type_find((uint32_t)tensor->type)->name, shape,
                             tensor->n_bytes);
     }
@@ -328,5 +334,6 @@ int inspect_print_text(const struct inspection *inspection)
     describe_decoder(inspection, &out);
     describe_text(inspection, &out);
     if (inspection->options->tensors) describe_tensors(inspection, &out);
+    locus_page_fold(&out, 0, locus_page_columns(STDOUT_FILENO));
     return locus_stdout_finish(&out);
 }

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/commands/commands.h"
@@ -18,6 +19,7 @@
 #include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
 #include "cli/kit/outputs.h"
+#include "cli/kit/page.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/table.h"
 #include "forward/session.h"
@@ -323,7 +325,9 @@ static void append_table(const struct locus_perplexity *run, struct locus_buffer
 {
     static const char *const head[] = {"text",       "length", "tokens",        "nll",
                                        "perplexity", "+-",     "bits per byte", "position"};
-    struct locus_table lines = {.n_columns = sizeof head / sizeof *head, .n_left = 1};
+    struct locus_table lines = {.n_columns = sizeof head / sizeof *head,
+                                .n_left = 1,
+                                .width = locus_page_columns(STDOUT_FILENO)};
     for (int i = 0; i < lines.n_columns; i++)
         locus_table_add(&lines, "%s", head[i]);
     for (int i = 0; i < run->n_rows; i++) {
@@ -399,31 +403,31 @@ const struct locus_command locus_command_perplexity = {
     .summary = "Measure how well a model predicts texts.",
     .usage = "[-m FILE] -f TEXT... [options]",
     .details =
-        "A window of L tokens starts from position 0. A text of N tokens, those that the tokenizer "
-        "wants before\nand after it included, has N-1 to predict.\n"
+        "A window of L tokens starts from position 0. A text of N tokens, those that the "
+        "tokenizer wants before and after it included, has N-1 to predict.\n"
         "  windows  side by side: L tokens are fed, each predicts the next, all N-1 count\n"
         "  sliding  Hugging Face's strided perplexity: windows of L tokens step by S; the first "
-        "predicts its last\n           L-1, each after it what no window before held (S tokens, "
-        "fewer at the end): N-1 in all, each\n           counted once. Where S is L, nothing "
-        "predicts a window's first token\n"
-        "  half     as llama.cpp's perplexity: whole windows of L tokens, the last L-1-floor(L/2) "
-        "of each count\n"
-        "A text that fills no window of --length is refused; where none is given, L is at most the "
-        "longest window.\n"
-        "--begin first puts begin-of-text before each document, every puts it over the first token "
-        "of later\nwindows, too, and none nowhere. Without --begin it is first where the tokenizer "
-        "wants the token, else\nnone; under half, which knows no first, every or none, as in "
-        "llama.cpp. --first measures the first window\nof a document alone: the text, or with "
-        "--documents each of its documents.\n"
-        "Averages are over tokens; +- is one standard error, as if they were independent. Several "
-        "texts are also\npooled. --json has the pooled row's keys, and under \"texts\" a row "
-        "each.\n"
-        "--reference runs a second model, for one the F32 checkpoint of a quantised -m, under the "
-        "same options\nover the same windows: the Kullback-Leibler divergence from its "
-        "predictions, in nats a token, and how often\nboth think the same token the likeliest.\n"
+        "predicts its last L-1, each after it what no window before held (S tokens, fewer at the "
+        "end): N-1 in all, each counted once. Where S is L, nothing predicts a window's first "
+        "token\n"
+        "  half     as llama.cpp's perplexity: whole windows of L tokens, the last "
+        "L-1-floor(L/2) of each count\n"
+        "A text that fills no window of --length is refused; where "
+        "none is given, L is at most the longest window.\n"
+        "--begin first puts begin-of-text before each document, every puts it over the first "
+        "token of later windows, too, and none nowhere. Without --begin it is first where the "
+        "tokenizer wants the token, else none; under half, which knows no first, every or none, "
+        "as in llama.cpp. --first measures the first window of a document alone: the text, or "
+        "with --documents each of its documents.\n"
+        "Averages are over tokens; +- is one standard error, as if they were independent. "
+        "Several texts are also pooled. --json has the pooled row's keys, and under \"texts\" a "
+        "row each.\n"
+        "--reference runs a second model, for one the F32 checkpoint of a quantised -m, under "
+        "the same options over the same windows: the Kullback-Leibler divergence from its "
+        "predictions, in nats a token, and how often both think the same token the likeliest.\n"
         "In the CSV of --per-token an apostrophe stands before a piece that a spreadsheet would "
-        "take "
-        "for a formula.\nA FILE that is - is standard output, which then carries that alone.",
+        "take for a formula.\n"
+        "A FILE that is - is standard output, which then carries that alone.",
     .shared = locus_text_option_table,
     .options = table,
     .values_size = sizeof(struct locus_perplexity_options),

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/number.h"
 #include "base/text.h"
 #include "cli/commands/perplexity.h"
 #include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
+#include "cli/kit/page.h"
 #include "cli/kit/session_options.h"
 #include "cli/kit/table.h"
 #include "forward/session.h"
@@ -174,7 +176,9 @@ void locus_reference_table(const struct locus_perplexity *run,
 {
     static const char *const head[] = {"text", "its perplexity", "mean KL", "+-", "median", "99 %",
                                        "max",  "same top %",     "+-"};
-    struct locus_table lines = {.n_columns = sizeof head / sizeof *head, .n_left = 1};
+    struct locus_table lines = {.n_columns = sizeof head / sizeof *head,
+                                .n_left = 1,
+                                .width = locus_page_columns(STDOUT_FILENO)};
     locus_buffer_append(out, "\nagainst ", 9);
     locus_text_append(out, run->reference.model.name);
     locus_buffer_printf(out, " (%s)\n", run->reference.model.info.weight_type);

@@ -6,6 +6,8 @@
 #include "base/spec.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/log.h"
+#include "cli/kit/model_file.h"
+#include "cli/kit/page.h"
 #include "cli/kit/session_options.h"
 #include "forward/policy.h"
 #include "position/layers.h"
@@ -143,18 +145,16 @@ static void append_shorthands(struct locus_buffer *out, const struct locus_posit
     }
 }
 
-/* A command to try: a shorthand as it is typed, or a scheme with its first values of its own. */
-static void append_example(struct locus_buffer *out, const char *name,
-                           const struct locus_position_spec *spec)
+/* A SPEC to try: the text as it is typed, or a scheme with its first values of its own. */
+static void append_example_spec(struct locus_buffer *out, const char *name,
+                                const struct locus_position_spec *spec)
 {
     enum { MOST = 2 };
     const struct locus_param *params = spec->scheme->params;
     const struct locus_position_alias *alias = locus_position_find_alias(name, strlen(name));
     char separator = ':';
     int n = 0;
-    const char *quote = strpbrk(name, "; ") ? "\"" : "";
-    locus_buffer_printf(out, "\nExample:\n  locus generate -p \"Once upon a time\" -P %s%s%s",
-                        quote, name, quote);
+    locus_buffer_printf(out, "%s", name);
     if (alias && alias->example) locus_buffer_printf(out, ":%s", alias->example);
     for (int i = 0; params && params[i].key && n < MOST; i++) {
         bool models = default_name(&params[i]) != params[i].fallback;
@@ -164,7 +164,56 @@ static void append_example(struct locus_buffer *out, const char *name,
         separator = ',';
         n++;
     }
+}
+
+/* Whether the model there can be run with that SPEC. */
+static bool runs(const char *path, const char *spec)
+{
+    const locus_session_params params = {.position = spec, .n_context = 8, .n_threads = 1};
+    locus_model *model = path ? locus_model_open(path, NULL) : NULL;
+    locus_session *session = model ? locus_session_create(model, &params, NULL) : NULL;
+    const bool good = session != NULL;
+    locus_session_free(session);
+    locus_model_free(model);
+    return good;
+}
+
+/* A word of a command line, on the line that begins at *line if it fits there. */
+static void append_word(struct locus_buffer *out, size_t *line, const char *option,
+                        const char *word)
+{
+    enum { WIDTH = 80 - 2 /* and a backslash */ };
+    const char *quote = strpbrk(word, "; ") ? "\"" : "";
+    if (out->length - *line + strlen(option) + strlen(word) + 2 * strlen(quote) + 2 > WIDTH) {
+        locus_buffer_printf(out, " \\\n   ");
+        *line = out->length - 3;
+    }
+    locus_buffer_printf(out, " %s %s%s%s", option, quote, word, quote);
+}
+
+/* A command that works as it stands: with the default model where the SPEC runs on it, else with
+ * the bundled one that was trained with the scheme. Where there is no such model, what is missing
+ * has a place. */
+static void append_example(struct locus_buffer *out, const char *name,
+                           const struct locus_position_spec *spec)
+{
+    struct locus_buffer text = {0};
+    append_example_spec(&text, name, spec);
+    char *usual = locus_model_file_usual();
+    char *own = locus_model_file_of(spec->scheme->name);
+    const bool plain = !text.failed && runs(usual, text.bytes);
+    const bool known = plain || (!text.failed && runs(own, text.bytes));
+    locus_buffer_printf(out, known ? "\nExample:\n" : "\nExample, with a model that can do it:\n");
+    size_t line = out->length;
+    locus_buffer_printf(out, "  locus generate");
+    if (!plain) append_word(out, &line, "-m", known ? own : "MODEL.gguf");
+    append_word(out, &line, "-p", "Once upon a time");
+    append_word(out, &line, "-P", text.failed ? "" : text.bytes);
     locus_buffer_append(out, "\n", 1);
+    out->failed |= text.failed;
+    locus_buffer_free(&text);
+    free(usual);
+    free(own);
 }
 
 /* How far the values carry a model, those of the example where the ones given do nothing. */
@@ -225,10 +274,54 @@ static void append_layers(struct locus_buffer *out, const struct locus_layer_spe
     }
 }
 
+/* ---- policies ----------------------------------------------------------------------------- */
+
+static const struct locus_policy_kind *find_policy(const char *text)
+{
+    const struct locus_policy_kind *kind;
+    const struct locus_word name = {text, strcspn(text, ":")};
+    for (int i = 0; (kind = locus_policy_kind_at(i)) && !locus_word_is(name, kind->name);)
+        i++;
+    return kind;
+}
+
+static int describe_policy(const struct locus_policy_kind *kind)
+{
+    struct locus_buffer out = {0};
+    locus_buffer_printf(
+        &out,
+        "%s: %s.\nIt is for -A (--attention), beside any position scheme that can serve it.\n",
+        kind->name, kind->summary);
+    locus_buffer_printf(&out, kind->params ? "\nParameters:\n" : "\nIt takes no parameters.\n");
+    for (const struct locus_param *param = kind->params; param && param->key; param++) {
+        locus_buffer_printf(&out, "  %-13s %s\n", param->key, param->help);
+        if (param->fallback)
+            locus_buffer_printf(&out, "%16sa whole number from %.0f on (default: %s)\n", "",
+                                param->min, param->fallback);
+        else
+            locus_buffer_printf(&out, "%16sa whole number from %.0f on, to be given\n", "",
+                                param->min);
+    }
+    locus_buffer_printf(&out, "\nExample:\n  locus generate -p \"Once upon a time\" -A %s",
+                        kind->name);
+    char separator = ':';
+    for (const struct locus_param *param = kind->params; param && param->key; param++) {
+        locus_buffer_printf(&out, "%c%s=%s", separator, param->key,
+                            param->fallback ? param->fallback : "64");
+        separator = ',';
+    }
+    locus_buffer_append(&out, "\n", 1);
+    return locus_page_finish(&out);
+}
+
+/* ---- one SPEC ----------------------------------------------------------------------------- */
+
 static int describe_one(const char *text)
 {
     struct locus_layer_specs specs;
     locus_error error;
+    const struct locus_policy_kind *policy = find_policy(text);
+    if (policy) return describe_policy(policy);
     if (!locus_resolve_without_model(&specs, text, &error))
         return locus_log_refusal("positions", &error);
     const struct locus_position_spec *spec = &specs.specs[0];
@@ -244,26 +337,19 @@ static int describe_one(const char *text)
     append_reach(&out, text, spec);
     append_inheritance(&out, spec->scheme);
     append_layers(&out, &specs);
-    return locus_stdout_finish(&out);
+    return locus_page_finish(&out);
 }
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
-/* The keys of a scheme, in lines of at most 100 columns. */
+/* The keys of a scheme, a line. */
 static void append_keys(struct locus_buffer *out, const struct locus_param *params)
 {
-    enum { INDENT = 18, WIDTH = 100 };
-    size_t column = WIDTH;
-    for (; params && params->key; params++) {
-        size_t length = strlen(params->key);
-        if (column + 1 + length > WIDTH) {
-            locus_buffer_printf(out, "%s%*s", column == WIDTH ? "" : "\n", INDENT - 1, "");
-            column = INDENT - 1;
-        }
+    if (!params || !params->key) return;
+    locus_buffer_printf(out, "%*s", 17, "");
+    for (; params->key; params++)
         locus_buffer_printf(out, " %s", params->key);
-        column += 1 + length;
-    }
-    if (column < WIDTH) locus_buffer_append(out, "\n", 1);
+    locus_buffer_append(out, "\n", 1);
 }
 
 static void append_policies(struct locus_buffer *out)
@@ -295,8 +381,9 @@ static int describe_all(void)
     append_keys(&out, locus_common_params);
     locus_buffer_printf(&out, "\n%s\n", locus_layers_help);
     append_policies(&out);
-    locus_buffer_printf(&out, "\n'locus positions NAME' explains a scheme and its parameters.\n");
-    return locus_stdout_finish(&out);
+    locus_buffer_printf(
+        &out, "\n'locus positions NAME' explains a scheme or policy and its parameters.\n");
+    return locus_page_finish(&out);
 }
 
 static int positions(void *values, int n_operands, char **operands)
@@ -309,13 +396,14 @@ static int positions(void *values, int n_operands, char **operands)
 
 const struct locus_command locus_command_positions = {
     .name = "positions",
-    .summary = "List the position schemes, or explain one and its parameters.",
+    .summary = "List position schemes and policies, or explain one.",
     .usage = "[NAME]",
     .details =
-        "NAME is a scheme, a shorthand, or a whole SPEC: NAME[:key=value,...][; layers LIST "
-        "SPEC]...\nA LIST is of layers, counted from 0, and ranges FIRST:END:STEP of them, END not "
-        "among them: 3, or 0,7, or\n3::4, or :6. Those layers have that SPEC in place of the first "
-        "one; where its NAME is the same, keys that\nit doesn't name are as there.",
+        "NAME is a scheme, a policy, a shorthand, or a whole SPEC:\n"
+        "  NAME[:key=value,...][; layers LIST SPEC]...\n"
+        "A LIST is of layers, counted from 0, and ranges FIRST:END:STEP of them, END not among "
+        "them: 3, or 0,7, or 3::4, or :6. Those layers have that SPEC in place of the first one; "
+        "where its NAME is the same, keys that it doesn't name are as there.",
     .values_size = sizeof(struct locus_common),
     .takes_operands = true,
     .run = positions,

@@ -3,6 +3,7 @@
 
 #include <strings.h>
 
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/kit/interrupt.h"
 #include "cli/kit/log.h"
@@ -68,8 +69,8 @@ static int run(void *values, int n_operands, char **operands)
 {
     const struct quantize_options *options = values;
     if (n_operands != 3)
-        return locus_log_usage("quantize", "found %d arguments, expected three: IN OUT TYPE",
-                               n_operands);
+        return locus_log_usage("quantize", "found %d argument%s, expected three: IN OUT TYPE",
+                               n_operands, locus_plural(n_operands));
     const struct locus_recipe *recipe = locus_recipe_find(operands[2]);
     if (!recipe) return refuse(operands[2]);
     const struct locus_output_request request = {"OUT", operands[1], .binary = true};
@@ -96,18 +97,18 @@ const struct locus_command locus_command_quantize = {
     .usage = "[--pure] IN OUT TYPE",
     .details =
         "TYPE is, from the largest file to the smallest, f32, bf16, f16, q8_0, q6_k, q5_k_m, q5_k, "
-        "q4_k_m, q4_k,\nq3_k or q2_k; or one of the simpler q5_1, q5_0, q4_1 and q4_0, in any "
+        "q4_k_m, q4_k, q3_k or q2_k; or one of the simpler q5_1, q5_0, q4_1 and q4_0, in any "
         "case. "
-        "What ends in _m is a mixture\nas llama-quantize makes it: of some layers the values and "
+        "What ends in _m is a mixture as llama-quantize makes it: of some layers the values and "
         "what "
         "leaves the feed-forward part are q6_k.\nVectors, and what belongs to a position scheme, "
         "stay "
-        "as they are. Unless --pure, the head, and the\nembedding where it is the head's matrix, "
+        "as they are. Unless --pure, the head, and the embedding where it is the head's matrix, "
         "are "
-        "q6_k in a file of a smaller type with a k; both are q8_0\nin one of the simpler types. "
+        "q6_k in a file of a smaller type with a k; both are q8_0 in one of the simpler types. "
         "Where "
-        "rows are no multiple of 256, q8_0, q5_1, q5_0 and q4_0 stand for\nq6_k, q5_k, q4_k, and "
-        "what is smaller; of 32, f16. f64, iq4_nl and mxfp4 are read, not\nwritten. OUT may be IN; "
+        "rows are no multiple of 256, q8_0, q5_1, q5_0 and q4_0 stand for q6_k, q5_k, q4_k, and "
+        "what is smaller; of 32, f16. f64, iq4_nl and mxfp4 are read, not written. OUT may be IN; "
         "- is standard output.",
     .options = table,
     .values_size = sizeof(struct quantize_options),

@@ -180,8 +180,7 @@ static int check_options(const struct tokenize_options *options, int n_operands,
     if (options->decode && options->prompt)
         return locus_log_usage("tokenize", "--decode takes tokens' numbers, not -p TEXT");
     if (!options->decode && n_operands > 0)
-        return locus_log_usage("tokenize", "'%s' belongs to no option: text comes with -p TEXT",
-                               operands[0]);
+        return locus_options_stray(&locus_command_tokenize, operands[0]);
     if (n_operands > 0 && options->file)
         return locus_log_usage("tokenize", "tokens come as operands or from -f, not from both");
     return -1;
@@ -241,10 +240,10 @@ const struct locus_command locus_command_tokenize = {
     .summary = "Turn text into tokens, or tokens into text.",
     .usage = "[-m FILE] [-p TEXT | -f FILE] [--ids | --pieces] [--special]\n[-m FILE] --decode "
              "ID... [--special]",
-    .details = "Each token is printed as its number and its text; \\xHH stands for a byte that is "
-               "no whole character,\nor part of one that does more than stand on a line.\nThe "
-               "begin-of-text token that generate may put first is not "
-               "printed.",
+    .details =
+        "Each token is printed as its number and its text; \\xHH stands for a byte that is no "
+        "whole character, or part of one that does more than stand on a line.\n"
+        "The begin-of-text token that generate may put first is not printed.",
     .options = table,
     .values_size = sizeof(struct tokenize_options),
     .takes_operands = true,

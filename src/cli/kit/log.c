@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/number.h"
@@ -13,14 +12,6 @@
 
 /* Whether what was written to stdout last ended within a line. One program, one stdout. */
 static bool within_line;
-
-/* On a terminal that shows both streams a line of stderr begins where stdout stopped. */
-static bool shares_terminal(void)
-{
-    struct stat out, err;
-    return isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && fstat(STDOUT_FILENO, &out) == 0 &&
-           fstat(STDERR_FILENO, &err) == 0 && out.st_rdev == err.st_rdev;
-}
 
 /* One line, whatever the strings in it hold: an argument may contain a newline. */
 static void say(const char *prefix, const char *format, va_list args)
@@ -30,8 +21,10 @@ static void say(const char *prefix, const char *format, va_list args)
     if (length < 0) line[0] = '\0';
     if (length >= (int)sizeof line) line[locus_utf8_whole(line, sizeof line - 1)] = '\0';
     locus_text_tame(line);
-    fprintf(stderr, "%slocus: %s%s\n", within_line && shares_terminal() ? "\n" : "", prefix, line);
+    /* The two may be one terminal, or one pipe. */
+    if (within_line) (void)!write(STDOUT_FILENO, "\n", 1);
     within_line = false;
+    fprintf(stderr, "locus: %s%s\n", prefix, line);
 }
 
 int locus_log_error(const char *format, ...)
@@ -50,6 +43,16 @@ int locus_log_usage(const char *command, const char *format, ...)
     say("error: ", format, args);
     va_end(args);
     fprintf(stderr, "locus: see 'locus help%s%s'\n", command ? " " : "", command ? command : "");
+    return LOCUS_EXIT_USAGE;
+}
+
+int locus_log_spec(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("error: ", format, args);
+    va_end(args);
+    fprintf(stderr, "locus: see 'locus positions'\n");
     return LOCUS_EXIT_USAGE;
 }
 
@@ -82,7 +85,7 @@ bool locus_stdout_write(const void *bytes, size_t n_bytes, int *status)
 
 bool locus_stdout_end_line(int *status)
 {
-    return !within_line || !isatty(STDOUT_FILENO) || locus_stdout_write("\n", 1, status);
+    return !within_line || locus_stdout_write("\n", 1, status);
 }
 
 int locus_stdout_finish(struct locus_buffer *buffer)

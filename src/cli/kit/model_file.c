@@ -22,47 +22,85 @@ static bool program_folder(char folder[PATH_MAX])
     return true;
 }
 
-/* `folder`/`below`, less a "..": "/a/build" and "../models/x" make "/a/models/x". */
-static char *join(const char *folder, const char *below)
+/* `folder`/`below`/`name`, less a "..": "/a/build" and "../models" make "/a/models". */
+static char *join(const char *folder, const char *below, const char *name)
 {
+    struct locus_buffer path = {0};
     const char *slash = strrchr(folder, '/');
-    int length = (int)(slash ? slash - folder : 0);
-    size_t size = strlen(folder) + strlen(below) + 2;
-    char *path = malloc(size);
-    if (path) snprintf(path, size, "%.*s/%s", length, folder, below);
-    return path;
+    locus_buffer_printf(&path, "%.*s/%s%s", (int)(slash ? slash - folder : 0), folder, below, name);
+    if (path.failed) locus_buffer_free(&path);
+    return path.bytes;
+}
+
+static bool is_there(const char *path)
+{
+    return path && access(path, F_OK) == 0;
+}
+
+/* Where the bundled model of that name may be, beside the folder of the program: of a build, of an
+ * installation. The first that is there is returned, and its place NULL; NULL: none is. Both places
+ * are to be freed. */
+static char *find_bundled(const char *name, char *places[2])
+{
+    char folder[PATH_MAX];
+    places[0] = places[1] = NULL;
+    if (!program_folder(folder)) return NULL;
+    places[0] = join(folder, "models/", name);
+    places[1] = join(folder, "share/locus/models/", name);
+    for (int i = 0; i < 2; i++)
+        if (is_there(places[i])) {
+            char *found = places[i];
+            places[i] = NULL;
+            return found;
+        }
+    return NULL;
+}
+
+/* -m, else $LOCUS_MODEL, else the bundled one; *named: one of the first two. */
+static char *find_model(const struct locus_common *common, char *places[2], bool *named)
+{
+    const char *variable = getenv("LOCUS_MODEL");
+    const char *name = common->model ? common->model : variable && *variable ? variable : NULL;
+    places[0] = places[1] = NULL;
+    *named = name != NULL;
+    return name ? strdup(name) : find_bundled("tales.gguf", places);
 }
 
 char *locus_model_file(const struct locus_common *common, int *status)
 {
-    const char *named = common->model ? common->model : getenv("LOCUS_MODEL");
-    if (named && (*named || common->model)) {
-        char *copy = strdup(named);
-        if (!copy) *status = locus_log_error("out of memory for the model's path");
-        return copy;
-    }
-    char folder[PATH_MAX];
-    if (!program_folder(folder)) {
-        *status = locus_log_error("no model: give one with -m FILE or $LOCUS_MODEL");
-        return NULL;
-    }
-    /* Beside the folder of the program: of a build first, of an installation next. */
-    char *built = join(folder, "models/tales.gguf");
-    char *installed = join(folder, "share/locus/models/tales.gguf");
-    if (!built || !installed)
+    bool named;
+    char *places[2], *found = find_model(common, places, &named);
+    if (!found && named)
         *status = locus_log_error("out of memory for the model's path");
-    else if (access(built, F_OK) != 0 && access(installed, F_OK) != 0)
+    else if (!found && !(places[0] && places[1]))
+        *status = locus_log_error("no model: give one with -m FILE or $LOCUS_MODEL");
+    else if (!found)
         *status = locus_log_error("no model: neither %s nor %s is there; give one with -m FILE or "
                                   "$LOCUS_MODEL",
-                                  built, installed);
-    else {
-        bool first = access(built, F_OK) == 0;
-        free(first ? installed : built);
-        return first ? built : installed;
-    }
-    free(built);
-    free(installed);
-    return NULL;
+                                  places[0], places[1]);
+    free(places[0]);
+    free(places[1]);
+    return found;
+}
+
+char *locus_model_file_usual(void)
+{
+    const struct locus_common nothing = {0};
+    bool named;
+    char *places[2], *found = find_model(&nothing, places, &named);
+    free(places[0]);
+    free(places[1]);
+    return found;
+}
+
+char *locus_model_file_of(const char *scheme)
+{
+    char name[64], *places[2];
+    snprintf(name, sizeof name, "tales-%s.gguf", scheme);
+    char *found = find_bundled(name, places);
+    free(places[0]);
+    free(places[1]);
+    return found;
 }
 
 int locus_model_option(struct locus_opened_model *opened, const struct locus_common *common)

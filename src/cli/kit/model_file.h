@@ -10,6 +10,11 @@
  * having been said. */
 char *locus_model_file(const struct locus_common *common, int *status);
 
+/* The same without -m; and the bundled model that was trained with that scheme. To be freed; NULL,
+ * and nothing is said, where there is none. */
+char *locus_model_file_usual(void);
+char *locus_model_file_of(const char *scheme);
+
 /* Opens that file and its tokenizer. Returns -1 to go on, or the exit status; close in any case. */
 int locus_model_option(struct locus_opened_model *opened, const struct locus_common *common);
 

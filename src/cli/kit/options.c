@@ -9,7 +9,9 @@
 
 #include "base/number.h"
 #include "base/spec.h"
+#include "cli/kit/foreign.h"
 #include "cli/kit/log.h"
+#include "cli/kit/page.h"
 
 #define FIELD(member) offsetof(struct locus_common, member)
 
@@ -44,9 +46,8 @@ const struct locus_option locus_common_options[] = {
      .offset = FIELD(attention),
      .argument = "SPEC",
      .fallback = "full",
-     .help = "which keys a token sees: full, window:size=W, sinks:keep=K,size=W,\n"
-             "                                  self-extend:group=G,window=W, rerope:window=W or\n"
-             "                                  leaky-rerope:window=W,k=K"},
+     .help = "which keys a token sees: full, window:size=W, sinks:keep=K,size=W, "
+             "self-extend:group=G,window=W, rerope:window=W or leaky-rerope:window=W,k=K"},
     {.name = "threads",
      .letter = 't',
      .type = LOCUS_OPTION_INT,
@@ -90,7 +91,7 @@ const struct locus_option locus_common_options[] = {
      .offset = FIELD(seed),
      .given = FIELD(seed_given),
      .argument = "N",
-     .help = "any 64-bit number (default: drawn and printed)"},
+     .help = "any 64-bit number; -1: a random one (default: drawn and printed)"},
     {.name = "ctx-size", .alias_of = "context"},
     {.name = "batch-size", .alias_of = "batch"},
     {.name = NULL},
@@ -198,6 +199,24 @@ static bool append_ordered(struct locus_ordered *ordered, int letter, const char
     return true;
 }
 
+/* Choices are of small letters, and may be typed in others: Q8_0. */
+static const char *as_choice(const struct locus_option *option, char *text)
+{
+    char small[64];
+    size_t n = 0;
+    for (; text[n] && n + 1 < sizeof small; n++)
+        small[n] = (char)(text[n] >= 'A' && text[n] <= 'Z' ? text[n] - 'A' + 'a' : text[n]);
+    if (!text[n] && locus_choice_find(option->choices, (struct locus_word){small, n}) >= 0)
+        memcpy(text, small, n);
+    return text;
+}
+
+/* A seed that is asked for and not named. */
+static bool is_random(const char *text)
+{
+    return strcmp(text, "-1") == 0;
+}
+
 /* -1, or the exit status. */
 static int set_value(const char *command, const struct locus_option *option, const char *text,
                      void *values)
@@ -233,6 +252,10 @@ static int set_value(const char *command, const struct locus_option *option, con
         if (locus_number_float(text, option->min, option->max, (float *)place)) break;
         return refuse_number(command, option, text);
     case LOCUS_OPTION_SEED:
+        if (is_random(text)) {
+            *(uint64_t *)place = locus_seed_draw();
+            break;
+        }
         if (locus_number_seed(text, (uint64_t *)place)) break;
         return refuse_number(command, option, text);
     case LOCUS_OPTION_HELP: /* see locus_options_parse */
@@ -259,8 +282,11 @@ static int refuse_long(const struct parser *parser, const char *text)
         if (strncmp(known, name, strlen(name)) != 0) continue;
         locus_buffer_printf(&matches, "%s--%s", n_matches++ ? ", " : "", known);
     }
+    const char *hint = locus_foreign_hint(name);
     int status;
-    if (n_matches > 1)
+    if (hint)
+        status = locus_log_usage(command, "unknown option '--%s': %s", name, hint);
+    else if (n_matches > 1)
         status = locus_log_usage(command, "option '--%s' may mean %s", name, matches.bytes);
     else if (n_matches == 1)
         status = locus_log_usage(command, "%s takes no value, found '%s'", matches.bytes, text);
@@ -276,9 +302,37 @@ static int refuse_long(const struct parser *parser, const char *text)
 /* A letter that getopt_long did not take. */
 static int refuse_letter(const char *command, int letter)
 {
+    const char name[] = {(char)letter, '\0'};
     const bool digit = letter >= '0' && letter <= '9';
-    return locus_log_usage(command, "unknown option '-%c'%s", letter,
-                           digit ? "; expected an option, or a number from 0 on" : "");
+    const char *hint =
+        digit ? "expected an option, or a number from 0 on" : locus_foreign_hint(name);
+    return locus_log_usage(command, "unknown option '-%c'%s%s", letter, hint ? ": " : "",
+                           hint ? hint : "");
+}
+
+/* "-ngl" is another program's, as "-n gl" can't be meant; -1: the argument is none of those. */
+static int refuse_foreign_word(const struct parser *parser, const char *text)
+{
+    if (!text || text[0] != '-' || text[1] == '-' || strlen(text) < 3) return -1;
+    const struct locus_option *option = find_value(parser, text[1]);
+    const bool number =
+        option && (option->type == LOCUS_OPTION_INT || option->type == LOCUS_OPTION_FLOAT);
+    const char *hint = !option || number ? locus_foreign_hint(text + 1) : NULL;
+    return hint ? locus_log_usage(parser->command->name, "unknown option '%s': %s", text, hint)
+                : -1;
+}
+
+int locus_options_stray(const struct locus_command *command, const char *word)
+{
+    const char *dot = strrchr(word, '.');
+    const struct locus_option *prompt = find_in(command->options, "prompt");
+    if (dot && strcmp(dot, ".gguf") == 0)
+        return locus_log_usage(command->name,
+                               "'%s' belongs to no option; a model is named by -m %s", word, word);
+    if (prompt && prompt->type == LOCUS_OPTION_TEXT)
+        return locus_log_usage(command->name,
+                               "'%s' belongs to no option; a text is given by -p '%s'", word, word);
+    return locus_log_usage(command->name, "'%s' belongs to no option", word);
 }
 
 static int set_fallbacks(const struct parser *parser, void *values)
@@ -304,14 +358,19 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
     opterr = 0;
     while (status < 0) {
         int at = optind; /* of the argument about to be read, unless operands lie before it */
+        if ((status = refuse_foreign_word(&parser, argv[at])) >= 0) break;
         int value = getopt_long(argc, argv, parser.letters, parser.longs, NULL);
         if (value == -1) break;
         const struct locus_option *option = find_value(&parser, value);
         if (option && option->type == LOCUS_OPTION_HELP)
             status = locus_options_help(command);
         else if (option) {
-            status = set_value(command->name, option, optarg, values);
-            if (option->given) *(bool *)((char *)values + option->given) = true;
+            const bool choice = option->type == LOCUS_OPTION_CHOICE;
+            status = set_value(command->name, option, choice ? as_choice(option, optarg) : optarg,
+                               values);
+            if (option->given)
+                *(bool *)((char *)values + option->given) =
+                    option->type != LOCUS_OPTION_SEED || !is_random(optarg);
         } else if (value == ':') {
             char name[64];
             option = find_value(&parser, optopt);
@@ -324,7 +383,7 @@ int locus_options_parse(const struct locus_command *command, int argc, char **ar
     }
     *first_operand = optind;
     if (status < 0 && optind < argc && !command->takes_operands)
-        status = locus_log_usage(command->name, "'%s' belongs to no option", argv[optind]);
+        status = locus_options_stray(command, argv[optind]);
     return status;
 }
 
@@ -360,7 +419,7 @@ void locus_options_describe(const struct locus_option *options, const char *last
         if (option->letter) snprintf(letter, sizeof letter, "-%c,", option->letter);
         snprintf(name, sizeof name, "%s --%s%s%s", letter, option->name,
                  option->argument ? " " : "", option->argument ? option->argument : "");
-        locus_buffer_printf(out, "  %-30s  %s", name, option->help);
+        locus_buffer_printf(out, "  %-26s  %s", name, option->help);
         if (option->fallback) locus_buffer_printf(out, " (default %s)", option->fallback);
         locus_buffer_append(out, "\n", 1);
         if (last && strcmp(option->name, last) == 0) return;
@@ -396,7 +455,7 @@ int locus_options_help(const struct locus_command *command)
     if (!command->runs_session)
         locus_buffer_printf(&out,
                             "  The options of generate's session (--threads and the like) are "
-                            "accepted, and matter only where\n  one is run.\n");
+                            "accepted, and matter only where one is run.\n");
     if (command->details) locus_buffer_printf(&out, "\n%s\n", command->details);
-    return locus_stdout_finish(&out);
+    return locus_page_finish(&out);
 }

@@ -17,7 +17,7 @@ enum locus_option_type {
     LOCUS_OPTION_CHOICE,  /* const char *, one of `choices` */
     LOCUS_OPTION_INT,     /* int */
     LOCUS_OPTION_FLOAT,   /* float */
-    LOCUS_OPTION_SEED,    /* uint64_t */
+    LOCUS_OPTION_SEED,    /* uint64_t; -1 draws one, as if it weren't given */
     LOCUS_OPTION_HELP     /* prints the command's help and ends */
 };
 
@@ -65,7 +65,7 @@ struct locus_command {
     const char *name;
     const char *summary;                /* one line */
     const char *usage;                  /* what follows "locus NAME", lines cut by '\n' */
-    const char *details;                /* help's last paragraph, or NULL */
+    const char *details;                /* help's last paragraphs, a line each, or NULL */
     const struct locus_option *shared;  /* those of several commands, or NULL */
     const struct locus_option *options; /* its own, or NULL */
     size_t values_size;                 /* of its struct */
@@ -79,6 +79,12 @@ struct locus_command {
 int locus_options_parse(const struct locus_command *command, int argc, char **argv, void *values,
                         int *first_operand);
 void locus_options_release(const struct locus_command *command, void *values);
+
+/* Refuses an argument that belongs to no option, saying which may be meant; the exit status. */
+int locus_options_stray(const struct locus_command *command, const char *word);
+
+/* A seed that nobody can guess. */
+uint64_t locus_seed_draw(void);
 
 /* Prints help on a command to stdout; the exit status. */
 int locus_options_help(const struct locus_command *command);

@@ -1,13 +1,15 @@
-/* A bar on stderr, with the time left, while a long job runs. */
+/* How far a long job is, with the time left, on stderr: a bar on a terminal that can redraw a line,
+ * nothing on one that can't (TERM=dumb), and into a file or pipe a line a minute. */
 #ifndef LOCUS_CLI_PROGRESS_H
 #define LOCUS_CLI_PROGRESS_H
 
 #include <stdbool.h>
 
 struct locus_progress {
-    bool shown; /* only on a terminal */
+    bool bar, lines;
+    double interval; /* seconds between two drawings */
     double total, done, start, drawn;
-    const char *label;
+    const char *label; /* what is being done, that which differs from the rest first */
 };
 
 void locus_progress_begin(struct locus_progress *progress, double total, bool quiet);

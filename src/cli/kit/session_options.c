@@ -2,11 +2,9 @@
 #include "cli/kit/session_options.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/text.h"
 #include "base/threads.h"
 #include "cli/kit/log.h"
 #include "forward/session.h"
@@ -23,7 +21,7 @@ bool locus_resolve_without_model(struct locus_layer_specs *specs, const char *te
                                            .trained_length = LOCUS_INVENTED_LENGTH,
                                            .session_length = LOCUS_INVENTED_LENGTH,
                                            .score_scale = 1};
-    return locus_layer_specs_resolve(specs, text, NULL, NULL, &env, error) == LOCUS_OK;
+    return locus_layer_specs_read(specs, text, &env, error) == LOCUS_OK;
 }
 
 int locus_check_position(const char *command, const char *spec)
@@ -65,16 +63,7 @@ locus_session_params locus_session_options(const struct locus_common *common)
 
 uint64_t locus_seed_option(const struct locus_common *common)
 {
-    if (common->seed_given) return common->seed;
-    /* 32 bits are short to type again, and survive JSON readers whose numbers are doubles. */
-    uint32_t seed;
-    FILE *random = fopen("/dev/urandom", "rb");
-    bool drawn = random && fread(&seed, sizeof seed, 1, random) == 1;
-    if (random) fclose(random);
-    if (drawn) return seed;
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return (uint32_t)time.tv_nsec ^ (uint32_t)time.tv_sec << 12 ^ (uint32_t)getpid();
+    return common->seed_given ? common->seed : locus_seed_draw();
 }
 
 void locus_tell_session(const struct locus_common *common, const char *model_path,
@@ -89,9 +78,10 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
     if (common->verbose) {
         locus_log_note("model %s: %s, %s, %lld parameters", model_path, info->family,
                        info->weight_type, (long long)info->n_parameters);
-        locus_log_note("position %s, attention %s, context %d, %d threads, kernels %s, cache %s",
+        locus_log_note("position %s, attention %s, context %d, %d thread%s, kernels %s, cache %s",
                        locus_session_position(session), locus_session_attention(session),
                        locus_session_capacity(session), locus_session_n_threads(session),
+                       locus_plural(locus_session_n_threads(session)),
                        locus_session_kernels(session), locus_session_cache_name(session));
     }
     if (common->position)
@@ -109,6 +99,10 @@ void locus_tell_session(const struct locus_common *common, const char *model_pat
 
 int locus_log_refusal(const char *command, const locus_error *error)
 {
-    return error->status == LOCUS_ERROR_ARGUMENT ? locus_log_usage(command, "%s", error->message)
-                                                 : locus_log_error("%s", error->message);
+    static const char *const specs[] = {"position ", "attention "}; /* messages of them begin so */
+    if (error->status != LOCUS_ERROR_ARGUMENT) return locus_log_error("%s", error->message);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        if (strncmp(error->message, specs[i], strlen(specs[i])) == 0)
+            return locus_log_spec("%s", error->message);
+    return locus_log_usage(command, "%s", error->message);
 }

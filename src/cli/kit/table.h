@@ -8,6 +8,8 @@
 struct locus_table {
     int n_columns;
     int n_left; /* of the columns these first ones are aligned to the left, others to the right */
+    int width;  /* what a page has (cli/kit/page.h); 0: any. A wider table comes in parts, one below
+                 * the other, which repeat the columns at the left, or else the first one */
     struct locus_buffer text; /* the cells' bytes, a NUL after each */
 };
 

@@ -42,8 +42,8 @@ const struct locus_option locus_text_option_table[] = {
      .offset = FIELD(begin),
      .argument = "WHERE",
      .choices = "every|first|none",
-     .help = "begin-of-text: over the first token of every window, before each document's\n"
-             "                                  first, or none (default: as the tokenizer has it)"},
+     .help = "begin-of-text: over the first token of every window, before each document's first, "
+             "or none (default: as the tokenizer has it)"},
     {.name = NULL},
 };
 
@@ -51,7 +51,13 @@ static int read_text(struct locus_text_list *list, const char *command, const ch
 {
     struct locus_text *text = locus_text_list_add(list, path);
     if (!text) return locus_log_error("out of memory for the texts");
-    return locus_prompt_read(command, NULL, path, &text->bytes);
+    static const char magic[] = "GGUF"; /* a model that was meant for -m */
+    const int status = locus_prompt_read(command, NULL, path, &text->bytes);
+    if (status >= 0 || text->bytes.length < sizeof magic ||
+        memcmp(text->bytes.bytes, magic, sizeof magic - 1) != 0)
+        return status;
+    return locus_log_usage(command, "%s is a GGUF file, expected a text; a model is named by -m %s",
+                           path, path);
 }
 
 int locus_text_list_read(struct locus_text_list *list, const char *command,
@@ -115,8 +121,8 @@ int locus_text_encode(struct locus_corpus *corpus, const struct locus_opened_mod
                             text->bytes.length, options, &error))
         return locus_log_error("%s: %s", text->path, error.message);
     if (corpus->n_marks > 0 && !quiet)
-        locus_log_note("note: %s: %d end-of-text marks are read as plain text; --documents cuts "
-                       "at them",
-                       text->name, corpus->n_marks);
+        locus_log_note(
+            "note: %s: end-of-text marks read as plain text: %d; --documents cuts at them",
+            text->name, corpus->n_marks);
     return -1;
 }
