@@ -372,7 +372,7 @@ END_TEST
 /* Blocks of quantised values, where rows divide into them. The taps of the convolution are kept. */
 START_TEST(quantised_weights_are_near_and_have_the_same_bits_however_a_text_is_cut)
 {
-    struct locus_quantize job = {.type = LOCUS_Q8_0, .n_threads = 1};
+    struct locus_quantize job = {.recipe = locus_recipe_find("q8_0"), .n_threads = 1};
     const char *path = testing_temporary("quantised.gguf");
     locus_error error = {0};
     ck_assert_msg(!locus_quantize(&job, write_model(&models[1]), path, &error), "%s",
