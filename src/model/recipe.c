@@ -41,8 +41,8 @@ const struct locus_recipe *locus_recipe_find(const char *name)
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
-/* A matrix that products read, or one of each expert; not a norm's weights a head, a router, or a
- * position scheme's table, which are few and matter. */
+/* A matrix that products read, or one of each expert; not a norm's weights a head, a router, the
+ * taps of a convolution, or a position scheme's table, which are few and matter. */
 static bool is_matrix(const struct locus_tensor *tensor)
 {
     static const char *const kept[] = {"position_", "rope_", "_norm.", "ffn_gate_inp",
