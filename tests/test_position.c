@@ -285,7 +285,8 @@ static void add_golden(struct parity *parity, const char *file, const char *sche
     struct golden golden = golden_open(file);
     size_t length = golden_scheme(&golden, &name);
     const int n = golden.n_tokens, n_prompt = golden.n_prompt, n_vocab = golden.n_vocab;
-    if (length == strlen(scheme) && memcmp(name, scheme, length) == 0) {
+    const bool attends = golden.model->config.layers[0].mixer == &locus_attention_part;
+    if (attends && length == strlen(scheme) && memcmp(name, scheme, length) == 0) {
         locus_error error;
         float *logits = calloc((size_t)n * (size_t)n_vocab, sizeof *logits);
         locus_session_params params = {.position = golden.position,

@@ -105,9 +105,11 @@ INLINE void strip_tile(struct locus_traits form, const struct strip *strip, int 
     vec acc[MAX_ACC];
     for (int c = 0; c < n_rows * QUANT_VECS; c++)
         acc[c] = begins ? vec_set(0) : vec_load(carried + c * VEC_LANES);
-    for (int b = 0; b < strip->n_blocks; b++)
-        accumulate_block(from, acc, NULL, strip->blocks + locus_block_at(from, (size_t)b), in + b,
-                         stride, n_rows, 0, QUANT_VECS);
+    for (int b = 0; b < strip->n_blocks; b++) {
+        const char *block = strip->blocks + locus_block_at(from, (size_t)b);
+        accumulate_block(from, acc, block, block, in + b, stride, n_rows, 0,
+                         QUANT_VECS); /* no head */
+    }
     if (!ends)
         for (int c = 0; c < n_rows * QUANT_VECS; c++)
             vec_store(carried + c * VEC_LANES, acc[c]);

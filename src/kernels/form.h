@@ -170,8 +170,8 @@ static inline size_t locus_head_at(struct locus_traits form, size_t b)
 /* Of a panel of that many columns. */
 static inline size_t locus_panel_bytes(struct locus_traits form, int cols)
 {
-    const size_t n_blocks = (size_t)((cols - 1) / form.columns + 1);
-    return locus_block_at(form, n_blocks - 1) + locus_block_bytes(form);
+    const int last = (cols - 1) / form.columns;
+    return locus_block_at(form, (size_t)last) + locus_block_bytes(form);
 }
 
 #endif
