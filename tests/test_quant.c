@@ -243,9 +243,21 @@ START_TEST(packed_rows_come_back)
 }
 END_TEST
 
-/* One output by its definition: multiply-adds along the columns; of quantised weights one a scale,
- * of an exact integer dot and the product of both scales, and one for each min, of the
- * sum of its activations and the product of min and scale. */
+/* The sum of products of 32 levels (NULL: ones) and activations, of part s of the form's. */
+static float part_dot(struct locus_traits form, const struct locus_levels *levels,
+                      const int8_t q[LOCUS_QUANT_BLOCK], int s)
+{
+    int dot = 0;
+    for (int i = 0; i < LOCUS_QUANT_BLOCK; i++) {
+        const int level = !levels ? 1 : form.table ? form.table[levels->q[i]] : levels->q[i];
+        if (form.n_scales == 1 || i / 16 == s) dot += q[i] * level;
+    }
+    return (float)dot;
+}
+
+/* One output by its definition: multiply-adds along the columns. Of quantised weights one a block:
+ * of an exact integer dot and the product of both scales; or, where it has two scales, or mins, of
+ * the sum of dots times scales and sums of activations times mins, and the activations' scale. */
 static float sum_of(const struct matrix *matrix, int row, const float *x)
 {
     const struct locus_weight_type *type = locus_weight_type(matrix->type);
@@ -258,20 +270,20 @@ static float sum_of(const struct matrix *matrix, int row, const float *x)
         int8_t q[LOCUS_QUANT_BLOCK];
         struct locus_levels levels;
         const float in_scale = locus_quantize_block(q, x + b * LOCUS_QUANT_BLOCK);
+        float terms = 0;
         type->read(&levels, stored, b);
+        if (form.n_scales == 1 && !form.mins) {
+            acc = fmaf(part_dot(form, &levels, q, 0),
+                       locus_levels_scale(&levels, form, 0) * in_scale, acc);
+            continue;
+        }
         for (int s = 0; s < form.n_scales; s++) {
-            int dot = 0;
-            for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
-                if (form.n_scales == 1 || i / 16 == s)
-                    dot += q[i] * (form.table ? form.table[levels.q[i]] : levels.q[i]);
-            acc = fmaf((float)dot, locus_levels_scale(&levels, form, s) * in_scale, acc);
+            terms =
+                fmaf(part_dot(form, &levels, q, s), locus_levels_scale(&levels, form, s), terms);
+            if (form.mins)
+                terms = fmaf(part_dot(form, NULL, q, s), locus_levels_min(&levels, form, s), terms);
         }
-        for (int s = 0; form.mins && s < form.n_scales; s++) {
-            int sum = 0;
-            for (int i = 0; i < LOCUS_QUANT_BLOCK; i++)
-                if (form.n_scales == 1 || i / 16 == s) sum += q[i];
-            acc = fmaf((float)sum, locus_levels_min(&levels, form, s) * in_scale, acc);
-        }
+        acc = fmaf(terms, in_scale, acc);
     }
     return acc;
 }

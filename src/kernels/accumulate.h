@@ -1,8 +1,9 @@
 /* What a tile takes in, in the vectors of a CPU level:
  *
  *   floats   one step a column: activation x weight
- *   blocks   one a scale of 32 columns: integer dot (exact in any order) x scales;
- *            and one for each of the block's mins, if it has them: sum of the activations x mins
+ *   blocks   one a block: integer dot (exact in any order) x (scale of weights x of activations);
+ *            where a block has several terms, dots x scales and sums of activations x mins, they
+ *            are added up first: then that sum x scale of activations
  *
  * Included by a level's file after its simd_*.h and the integer dots.
  */
@@ -79,12 +80,83 @@ INLINE vec block_scales(struct locus_traits form, const char *head, const char *
     return scales_load(form, block + s * LOCUS_PANEL * form.scale_bytes, head, v);
 }
 
-/* Vector v of its min number s. */
+/* Vector v of its min number s, divided by what sums of activations are kept times (a power of 2).
+ * Mins that are floats are divided already. */
 INLINE vec block_mins(struct locus_traits form, const char *head, const char *block, int s, int v)
 {
     const char *steps = head + LOCUS_PANEL * sizeof(uint16_t);
-    return scales_load(form, block + locus_block_mins(form) + s * LOCUS_PANEL * form.scale_bytes,
-                       steps, v);
+    vec mins = scales_load(
+        form, block + locus_block_mins(form) + s * LOCUS_PANEL * form.scale_bytes, steps, v);
+    return form.scale_bytes == 4 ? mins : vec_mul(mins, vec_set(-1 / 128.0f));
+}
+
+/* Dots of a block's scale number s, for n_rows whose activations lie `stride` blocks apart. */
+INLINE void block_dots(struct locus_traits form, ivec *dots, const char *levels,
+                       const struct locus_activation_block *in, size_t stride, int s, int n_rows,
+                       int first, int n_vecs)
+{
+    const int n_groups = LOCUS_QUANT_BLOCK / 4 / form.n_scales;
+    for (int t = 0; t < n_rows; t++)
+        for (int v = 0; v < n_vecs; v++)
+            dots[t * n_vecs + v] = dots_start(form, &in[(size_t)t * stride], s);
+    for (int g = s * n_groups; g < (s + 1) * n_groups; g++)
+        for (int v = 0; v < n_vecs; v++) {
+            ivec w = levels_load(form, levels, g, (first + v) * VEC_LANES);
+            for (int t = 0; t < n_rows; t++)
+                dots[t * n_vecs + v] =
+                    dots_add(form, dots[t * n_vecs + v], w, in[(size_t)t * stride].q + 4 * g);
+        }
+}
+
+/* A block of one term. */
+INLINE void accumulate_term(struct locus_traits form, vec *acc, const char *head, const char *block,
+                            const struct locus_activation_block *in, size_t stride, int n_rows,
+                            int first, int n_vecs)
+{
+    ivec dots[MAX_ACC];
+    block_dots(form, dots, block + locus_block_levels(form), in, stride, 0, n_rows, first, n_vecs);
+    for (int v = 0; v < n_vecs; v++) {
+        vec scales = block_scales(form, head, block, 0, first + v);
+        for (int t = 0; t < n_rows; t++)
+            acc[t * n_vecs + v] = vec_fma(vec_of_ints(dots[t * n_vecs + v]),
+                                          vec_mul(scales, vec_set(in[(size_t)t * stride].scale)),
+                                          acc[t * n_vecs + v]);
+    }
+}
+
+/* A block of several: those of part number s of n_scales into their sum. */
+INLINE void add_terms(struct locus_traits form, vec *terms, const char *head, const char *block,
+                      const struct locus_activation_block *in, size_t stride, int s, int n_rows,
+                      int first, int n_vecs)
+{
+    ivec dots[MAX_ACC];
+    block_dots(form, dots, block + locus_block_levels(form), in, stride, s, n_rows, first, n_vecs);
+    for (int v = 0; v < n_vecs; v++) {
+        vec scales = block_scales(form, head, block, s, first + v);
+        vec mins = form.mins ? block_mins(form, head, block, s, first + v) : vec_set(0);
+        for (int t = 0; t < n_rows; t++) {
+            const int32_t sum = locus_minus_128_part(&in[(size_t)t * stride], form.n_scales, s);
+            vec *at = &terms[t * n_vecs + v];
+            *at = vec_fma(vec_of_ints(dots[t * n_vecs + v]), scales, *at);
+            if (form.mins) *at = vec_fma(vec_set_int(sum), mins, *at);
+        }
+    }
+}
+
+INLINE void accumulate_terms(struct locus_traits form, vec *acc, const char *head,
+                             const char *block, const struct locus_activation_block *in,
+                             size_t stride, int n_rows, int first, int n_vecs)
+{
+    vec terms[MAX_ACC];
+    for (int i = 0; i < n_rows * n_vecs; i++)
+        terms[i] = vec_set(0);
+    add_terms(form, terms, head, block, in, stride, 0, n_rows, first, n_vecs);
+    if (form.n_scales == 2)
+        add_terms(form, terms, head, block, in, stride, 1, n_rows, first, n_vecs);
+    for (int t = 0; t < n_rows; t++)
+        for (int v = 0; v < n_vecs; v++)
+            acc[t * n_vecs + v] = vec_fma(
+                terms[t * n_vecs + v], vec_set(in[(size_t)t * stride].scale), acc[t * n_vecs + v]);
 }
 
 /* One block, whose activations lie `stride` blocks apart from row to row. */
@@ -92,40 +164,10 @@ INLINE void accumulate_block(struct locus_traits form, vec *acc, const char *hea
                              const char *block, const struct locus_activation_block *in,
                              size_t stride, int n_rows, int first, int n_vecs)
 {
-    const char *levels = block + locus_block_levels(form);
-    const int n_groups = LOCUS_QUANT_BLOCK / 4 / form.n_scales;
-    for (int s = 0; s < form.n_scales; s++) {
-        ivec dots[MAX_ACC];
-        for (int t = 0; t < n_rows; t++)
-            for (int v = 0; v < n_vecs; v++)
-                dots[t * n_vecs + v] = dots_start(form, &in[(size_t)t * stride], s);
-        for (int i = 0; i < n_groups; i++)
-            for (int v = 0; v < n_vecs; v++) {
-                const int g = s * n_groups + i;
-                ivec w = levels_load(form, levels, g, (first + v) * VEC_LANES);
-                for (int t = 0; t < n_rows; t++)
-                    dots[t * n_vecs + v] =
-                        dots_add(form, dots[t * n_vecs + v], w, in[(size_t)t * stride].q + 4 * g);
-            }
-        for (int v = 0; v < n_vecs; v++) {
-            vec scales = block_scales(form, head, block, s, first + v);
-            for (int t = 0; t < n_rows; t++)
-                acc[t * n_vecs + v] = vec_fma(
-                    vec_of_ints(dots[t * n_vecs + v]),
-                    vec_mul(scales, vec_set(in[(size_t)t * stride].scale)), acc[t * n_vecs + v]);
-        }
-    }
-    for (int s = 0; form.mins && s < form.n_scales; s++)
-        for (int v = 0; v < n_vecs; v++) {
-            vec min = block_mins(form, head, block, s, first + v);
-            for (int t = 0; t < n_rows; t++) {
-                const struct locus_activation_block *x = &in[(size_t)t * stride];
-                const int32_t minus_128 = locus_minus_128_part(x, form.n_scales, s);
-                vec sum = vec_set((float)minus_128 * (-1 / 128.0f)); /* exact */
-                acc[t * n_vecs + v] =
-                    vec_fma(sum, vec_mul(min, vec_set(x->scale)), acc[t * n_vecs + v]);
-            }
-        }
+    if (form.n_scales == 1 && !form.mins)
+        accumulate_term(form, acc, head, block, in, stride, n_rows, first, n_vecs);
+    else
+        accumulate_terms(form, acc, head, block, in, stride, n_rows, first, n_vecs);
 }
 
 INLINE void accumulate_blocks(struct locus_traits form, vec *acc, const struct locus_matmul *op,

@@ -1,7 +1,7 @@
 /* Packing: stored rows into panels in which a lane is an output row. See kernels.h. */
 #include "base/buffer.h"
 #include "base/threads.h"
-#include "kernels/kernels.h"
+#include "kernels/share.h"
 #include "kernels/transpose.h"
 
 enum { GROUP_BYTES = 512 * 1024 }; /* stored rows that a thread packs at a time */
@@ -84,24 +84,33 @@ static void pack_floats(const struct locus_weight_type *type, void *panel,
 
 /* ---- blocks ------------------------------------------------------------------------------- */
 
-/* A lane's scales, or mins: as floats, halves, or steps with what they count in. */
-static void put_scales(struct locus_traits form, char *scales, char *steps, int lane, float scale,
-                       uint16_t half, const int8_t counts[2])
+/* The scales of a block's rows, or its mins: as floats, halves, or steps with what they count in.
+ */
+static void put_scales(struct locus_traits form, char *scales, char *steps,
+                       const struct locus_levels *levels, int n_rows, bool mins)
 {
-    if (form.scale_bytes == 4) ((float *)(void *)scales)[lane] = scale;
-    if (form.scale_bytes == 2) ((uint16_t *)(void *)scales)[lane] = half;
-    if (form.scale_bytes > 1) return;
-    ((uint16_t *)(void *)steps)[lane] = half;
-    for (int s = 0; s < form.n_scales; s++)
-        ((int8_t *)scales)[s * LOCUS_PANEL + lane] = counts[s];
+    uint16_t *halves = (uint16_t *)(void *)(form.scale_bytes == 1 ? steps : scales);
+    for (int r = 0; r < n_rows && form.scale_bytes == 4; r++)
+        ((float *)(void *)scales)[r] = levels[r].scale;
+    for (int r = 0; r < n_rows && form.scale_bytes < 4; r++)
+        halves[r] = mins ? levels[r].min_half : levels[r].half;
+    for (int s = 0; s < form.n_scales && form.scale_bytes == 1; s++)
+        for (int r = 0; r < n_rows; r++)
+            scales[s * LOCUS_PANEL + r] = mins ? levels[r].min_steps[s] : levels[r].steps[s];
 }
 
-static void pack_scales(struct locus_traits form, char *head, char *block, int lane,
-                        const struct locus_levels *in)
+/* The bits of one row's 32 levels past the fourth, four columns at a time. The form's bits are a
+ * constant, so that words stay in registers. */
+INLINE void pack_high_bits(struct locus_traits form, uint8_t out[LOCUS_QUANT_BLOCK / 2],
+                           const uint8_t stored[LOCUS_QUANT_BLOCK])
 {
-    char *mins = block + locus_block_mins(form), *min_steps = head + LOCUS_PANEL * sizeof(uint16_t);
-    put_scales(form, block, head, lane, in->scale, in->half, in->steps);
-    if (form.mins) put_scales(form, mins, min_steps, lane, 0, in->min_half, in->min_steps);
+    uint32_t words[2] = {0}, four;
+    for (int g = 0; g < LOCUS_QUANT_BLOCK / 4; g++) {
+        const struct locus_high_bits high = locus_high_bits(form, g);
+        memcpy(&four, stored + 4 * g, sizeof four);
+        words[high.word - 4] |= (four & (uint32_t)high.mask * 0x01010101u) >> 4 << high.at;
+    }
+    memcpy(out, words, sizeof words);
 }
 
 /* One row's 32 levels, less than 8 bits each, as the words that the form has of them. */
@@ -114,11 +123,8 @@ static void pack_bits(struct locus_traits form, uint8_t out[LOCUS_QUANT_BLOCK],
         stored[c] = (uint8_t)(q[c] + form.offset);
     for (int i = 0; i < HALF; i++)
         out[i] = (uint8_t)((stored[i] & 15) | stored[i + HALF] << 4);
-    memset(out + HALF, 0, HALF);
-    for (int c = 0; c < LOCUS_QUANT_BLOCK && form.bits > 4; c++) {
-        const struct locus_high_bits high = locus_high_bits(form, c / 4);
-        out[4 * high.word + c % 4] |= (uint8_t)(stored[c] >> 4 << high.at);
-    }
+    if (form.bits == 5) pack_high_bits((struct locus_traits){.bits = 5}, out + HALF, stored);
+    if (form.bits == 6) pack_high_bits((struct locus_traits){.bits = 6}, out + HALF, stored);
 }
 
 /* What was read of 32 columns of n_rows rows; `levels` past them are zeros. */
@@ -127,8 +133,10 @@ static void pack_block(struct locus_traits form, char *head, char *block,
 {
     uint8_t words[LOCUS_PANEL][LOCUS_QUANT_BLOCK];
     const unsigned char *at[LOCUS_PANEL];
-    for (int r = 0; r < n_rows; r++)
-        pack_scales(form, head, block, r, &levels[r]);
+    put_scales(form, block, head, levels, n_rows, false);
+    if (form.mins)
+        put_scales(form, block + locus_block_mins(form), head + LOCUS_PANEL * sizeof(uint16_t),
+                   levels, n_rows, true);
     for (int r = 0; r < LOCUS_PANEL; r++) {
         at[r] = form.bits == 8 ? (const unsigned char *)levels[r].q : words[r];
         if (form.bits < 8) pack_bits(form, words[r], levels[r].q);

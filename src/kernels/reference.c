@@ -84,31 +84,34 @@ INLINE void load_scales(float *out, struct locus_traits form, const char *scales
     }
 }
 
-/* One block into the sums of 32 outputs: a multiply-add for each scale, dot times (scale of the
- * weights x that of activations), and one for each of the mins, times the sum of its activations.
- */
+/* One block into the sums of 32 outputs. A term is a dot times a scale, or a sum of activations
+ * times a min. A block of one takes one multiply-add: dot times (scale of the weights x that of
+ * activations). Of a block of several they are added up, and then multiplied by the scale of
+ * activations. */
 INLINE void add_block(float *acc, struct locus_traits form, const char *head, const char *block,
                       const struct locus_activation_block *in)
 {
-    const int bytes = LOCUS_PANEL * form.scale_bytes;
+    const int bytes = LOCUS_PANEL * form.scale_bytes, n = LOCUS_QUANT_BLOCK / form.n_scales;
     const char *mins = block + locus_block_mins(form);
     const uint8_t *levels = (const uint8_t *)(block + locus_block_levels(form));
+    const bool one = form.n_scales == 1 && !form.mins;
+    float terms[LOCUS_PANEL] = {0};
     for (int s = 0; s < form.n_scales; s++) {
-        const int n = LOCUS_QUANT_BLOCK / form.n_scales;
+        const float sum = (float)(locus_minus_128_part(in, form.n_scales, s) / -128);
         int32_t dots[LOCUS_PANEL] = {0};
-        float scales[LOCUS_PANEL];
+        float scales[LOCUS_PANEL], min[LOCUS_PANEL];
         add_dots(dots, form, levels, in->q, s * n, (s + 1) * n);
         load_scales(scales, form, block + s * bytes, head);
-        for (int r = 0; r < LOCUS_PANEL; r++)
-            acc[r] = fmaf((float)dots[r], scales[r] * in->scale, acc[r]);
+        if (form.mins)
+            load_scales(min, form, mins + s * bytes, head + LOCUS_PANEL * sizeof(uint16_t));
+        for (int r = 0; r < LOCUS_PANEL; r++) {
+            if (one) acc[r] = fmaf((float)dots[r], scales[r] * in->scale, acc[r]);
+            if (!one) terms[r] = fmaf((float)dots[r], scales[r], terms[r]);
+            if (form.mins) terms[r] = fmaf(sum, min[r], terms[r]);
+        }
     }
-    for (int s = 0; form.mins && s < form.n_scales; s++) {
-        float min[LOCUS_PANEL];
-        load_scales(min, form, mins + s * bytes, head + LOCUS_PANEL * sizeof(uint16_t));
-        for (int r = 0; r < LOCUS_PANEL; r++)
-            acc[r] = fmaf((float)(locus_minus_128_part(in, form.n_scales, s) / -128),
-                          min[r] * in->scale, acc[r]);
-    }
+    for (int r = 0; r < LOCUS_PANEL && !one; r++)
+        acc[r] = fmaf(terms[r], in->scale, acc[r]);
 }
 
 INLINE void matmul_blocks(const struct locus_matmul *op, enum locus_form which,

@@ -34,6 +34,11 @@ INLINE vec vec_set(float value)
     return _mm256_set1_ps(value);
 }
 
+INLINE vec vec_set_int(int32_t value)
+{
+    return _mm256_cvtepi32_ps(_mm256_set1_epi32(value));
+}
+
 INLINE vec vec_add(vec a, vec b)
 {
     return _mm256_add_ps(a, b);

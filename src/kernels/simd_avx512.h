@@ -34,6 +34,11 @@ INLINE vec vec_set(float value)
     return _mm512_set1_ps(value);
 }
 
+INLINE vec vec_set_int(int32_t value)
+{
+    return _mm512_cvtepi32_ps(_mm512_set1_epi32(value));
+}
+
 INLINE vec vec_add(vec a, vec b)
 {
     return _mm512_add_ps(a, b);

@@ -35,6 +35,11 @@ INLINE vec vec_set(float value)
     return vdupq_n_f32(value);
 }
 
+INLINE vec vec_set_int(int32_t value)
+{
+    return vcvtq_f32_s32(vdupq_n_s32(value));
+}
+
 INLINE vec vec_add(vec a, vec b)
 {
     return vaddq_f32(a, b);
