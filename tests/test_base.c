@@ -203,6 +203,32 @@ START_TEST(quota_is_the_least_of_a_group_and_those_above)
 }
 END_TEST
 
+/* A region of a second on four threads that was late for so many seconds in all. */
+static int size_after(struct locus_crew *crew, double late)
+{
+    struct locus_barrier barrier = {.late = (unsigned long)(1e6 * late)};
+    locus_crew_done(crew, &barrier, locus_crew_size(crew, 4), 1);
+    ck_assert_uint_eq(barrier.late, 0);
+    return locus_crew_size(crew, 4);
+}
+
+START_TEST(a_crew_shrinks_where_threads_wait_and_grows_again)
+{
+    struct locus_crew crew = {0};
+    ck_assert_int_eq(locus_crew_size(&crew, 4), 4);
+    ck_assert_int_eq(size_after(&crew, 1.1), 4);
+    ck_assert_int_eq(size_after(&crew, 1.3), 2);
+    ck_assert_int_eq(size_after(&crew, 0.5), 2);
+    ck_assert_int_eq(size_after(&crew, 0.7), 1);
+    ck_assert_int_eq(size_after(&crew, 4), 1); /* one thread waits for none */
+    crew.until = 0;
+    ck_assert_int_eq(locus_crew_size(&crew, 4), 2);
+    crew.until = 0;
+    ck_assert_int_eq(locus_crew_size(&crew, 4), 4);
+    ck_assert_int_eq(locus_crew_size(&crew, 1), 1);
+}
+END_TEST
+
 START_TEST(barrier_parts_writes_from_reads)
 {
     ck_assert_int_ge(locus_threads_default(), 1);
@@ -251,6 +277,7 @@ int main(void)
     tcase_add_test(tests, shares_are_all_the_work_once);
     tcase_add_test(tests, quota_is_the_least_of_a_group_and_those_above);
     tcase_add_test(tests, barrier_parts_writes_from_reads);
+    tcase_add_test(tests, a_crew_shrinks_where_threads_wait_and_grows_again);
     tcase_add_test(tests, types_are_known_by_their_number);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

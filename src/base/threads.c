@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
+
 static void pause_thread(void)
 {
 #if defined(__x86_64__)
@@ -22,12 +24,34 @@ void locus_barrier_wait(struct locus_barrier *barrier, int n_threads)
         atomic_store_explicit(&barrier->round, round + 1, memory_order_release);
         return;
     }
-    for (int spins = 0; atomic_load_explicit(&barrier->round, memory_order_acquire) == round;
-         spins++)
-        if (spins < SPINS)
-            pause_thread();
-        else
-            sched_yield();
+    for (int spins = 0; spins < SPINS; spins++) {
+        if (atomic_load_explicit(&barrier->round, memory_order_acquire) != round) return;
+        pause_thread();
+    }
+    const double start = locus_now();
+    while (atomic_load_explicit(&barrier->round, memory_order_acquire) == round)
+        sched_yield();
+    atomic_fetch_add_explicit(&barrier->late, (unsigned long)(1e6 * (locus_now() - start)),
+                              memory_order_relaxed);
+}
+
+int locus_crew_size(struct locus_crew *crew, int n_threads)
+{
+    if (crew->halvings && locus_now() >= crew->until) crew->halvings--;
+    while (crew->halvings && n_threads >> crew->halvings == 0)
+        crew->halvings--;
+    return n_threads >> crew->halvings;
+}
+
+/* Trying costs as much as the region was late, so it is done once in many times as long. */
+void locus_crew_done(struct locus_crew *crew, struct locus_barrier *barrier, int n_threads,
+                     double seconds)
+{
+    const double most = 0.3, rest = 20;
+    const double late = 1e-6 * (double)atomic_exchange(&barrier->late, 0);
+    if (n_threads == 1 || late < most * seconds * n_threads) return;
+    crew->halvings++;
+    crew->until = locus_now() + rest * seconds;
 }
 
 #ifdef _OPENMP

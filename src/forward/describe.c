@@ -130,6 +130,7 @@ static enum locus_status set_counts(struct locus_description *description,
 {
     description->cache_type = choose_cache_type(model, params->cache_type);
     description->n_threads = params->n_threads ? params->n_threads : locus_threads_default();
+    description->threads_given = params->n_threads > 0;
     description->first_position = params->first_position;
     description->n_axes = params->n_axes;
     description->capacity = params->n_context ? params->n_context : model->config.trained_length;

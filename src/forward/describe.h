@@ -15,6 +15,7 @@ struct locus_description {
     char *attention; /* the policy's canonical text */
     enum locus_cache_type cache_type;
     int n_threads, n_batch, capacity, first_position, n_axes;
+    bool threads_given; /* so many, then; else at most so many */
 };
 
 /* What a scheme may know of a model in a session of that many positions, with the best kernels. */

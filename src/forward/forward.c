@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/math.h"
 #include "forward/pass.h"
 
@@ -185,6 +186,20 @@ static void worker(void *context, int thread, int n_threads)
     await_all(&pass); /* the end of the parallel region waits, too, but slower */
 }
 
+/* Threads for a chunk. Where nobody has said how many, a thread has to be worth the waiting at a
+ * layer's barriers: half a million multiply-adds of the layer, as `bench` finds it. */
+static int threads_for(const struct pass *pass)
+{
+    struct locus_session *session = pass->session;
+    const int64_t worth = 500000, keys = pass->first_slot + pass->n;
+    const struct locus_config *config = &session->model->config;
+    const int64_t work = pass->n * (session->layer_weights + 2 * keys * config->n_embd) / worth;
+    int most = session->setup.n_threads;
+    if (session->setup.threads_given) return most;
+    if (work < most) most = work < 1 ? 1 : (int)work;
+    return locus_crew_size(&session->crew, most);
+}
+
 void locus_forward(struct locus_session *session, const struct locus_chunk *chunk,
                    const struct locus_outputs *outputs)
 {
@@ -193,5 +208,9 @@ void locus_forward(struct locus_session *session, const struct locus_chunk *chun
                         .n = chunk->n,
                         .first_slot = chunk->first_slot,
                         .outputs = outputs};
-    locus_threads_run(session->setup.n_threads, worker, &pass);
+    const int n_threads = threads_for(&pass);
+    const double start = n_threads > 1 ? locus_now() : 0;
+    locus_threads_run(n_threads, worker, &pass);
+    if (n_threads > 1)
+        locus_crew_done(&session->crew, &session->barrier, n_threads, locus_now() - start);
 }

@@ -79,6 +79,7 @@ locus_session *locus_session_create_with(const locus_model *model,
         return NULL;
     }
     session->model = model;
+    session->layer_weights = locus_model_info_get(model).n_parameters / model->config.n_layer;
     if (open_session(session, params ? params : &defaults, extras, error)) {
         locus_session_free(session);
         return NULL;

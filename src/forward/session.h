@@ -26,6 +26,8 @@ struct locus_session {
     struct locus_scratch scratch;
     struct locus_token_states states;
     struct locus_barrier barrier; /* of the threads of a forward pass */
+    struct locus_crew crew;       /* how many they are, where nobody has said */
+    int64_t layer_weights;        /* of the model, a layer: what a token multiplies */
     int length;                   /* tokens held: slots 0 .. length-1 */
     float *score_logits;          /* [LOCUS_SCORE_ROWS, n_vocab]; NULL before the first score */
     bool (*stop)(void *context);  /* see locus_session_params; NULL: never */
