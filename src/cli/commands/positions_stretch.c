@@ -229,24 +229,23 @@ static void append_subject(const struct stretching *run, struct locus_buffer *ou
 static void append_legend(const struct stretching *run, struct locus_buffer *out)
 {
     struct locus_stretch plain;
-    const struct locus_position_spec *spec = &run->plain.specs[0];
-    if (run->scheme == &locus_scheme_learned) {
-        locus_buffer_printf(out, "\nreach: positions that it tells apart\n");
+    const int trained = (int)run->trained;
+    if (locus_stretch_read(&plain, &run->plain.specs[0], run->trained, &run->env, NULL)) return;
+    if (isnan(plain.turns)) {
+        if (isfinite(plain.reach))
+            locus_buffer_printf(out, "\nreach: positions that it tells apart\n");
         return;
     }
-    if (locus_stretch_read(&plain, spec, run->trained, &run->env, NULL) || isnan(plain.turns))
-        return;
-    locus_buffer_printf(
-        out,
-        "\nreach:  an estimate: to there no frequency of a wavelength above %.0f turns farther "
-        "than it did within as many\n",
-        run->trained);
+    locus_buffer_printf(out,
+                        "\nreach:  an estimate: to there no frequency of a wavelength above %d "
+                        "turns farther than it did within as many\n",
+                        trained);
     if (!isnan(plain.attention))
         locus_buffer_printf(out, "attention:  multiplies cosines and sines\n");
     locus_buffer_printf(out,
                         "turns:  of the lowest frequency within %d positions (unscaled, within "
-                        "%.0f: %.3g)\n",
-                        run->options->length, run->trained, plain.trained);
+                        "%d: %.3g)\n",
+                        run->options->length, trained, plain.trained);
 }
 
 static void append_example(const struct stretching *run, struct locus_buffer *out)
