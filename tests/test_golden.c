@@ -95,6 +95,8 @@ static const char *const schemes[] = {
     "rope-half",
     "rope-partial",
     "rope-nope-every",
+    "rope-half-the-layers",
+    "rope-two-bases",
     "rope-share",
     "rope-share-yarn",
     "rope-random",

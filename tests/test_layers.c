@@ -83,6 +83,18 @@ static const struct {
      "alibi:max_bias=4; layers 0 alibi:max_bias=8"},
     {"alibi:max_bias=4; layers 0 alibi:inherit=0", NULL,
      "alibi:max_bias=4; layers 0 alibi:max_bias=8"},
+    /* Where the first has another NAME, they are as the checkpoint's. */
+    {"none; layers ::2 rope", "rope:pairs=adjacent,base=5",
+     "none; layers ::2 rope:pairs=adjacent,dim=8,base=5"},
+    {"alibi; layers 3 yarn:factor=2", "rope:base=5; layers 3::4 none",
+     "alibi; layers 3 rope:pairs=half,dim=8,base=5,scaling=yarn,factor=2"},
+    {"none; layers 0 rope:inherit=0", "rope:base=5",
+     "none; layers 0 rope:pairs=half,dim=8,base=10000"},
+    {"none:inherit=0; layers 0 rope", "rope:base=5",
+     "none; layers 0 rope:pairs=half,dim=8,base=10000"},
+    {"none; layers 0 rope", "rope:base=5; layers",
+     "none; layers 0 rope:pairs=half,dim=8,base=10000"},
+    {"none; layers 0 rope", "alibi", "none; layers 0 rope:pairs=half,dim=8,base=10000"},
     /* The checkpoint's layers are taken over with its values, */
     {NULL, "rope; layers 3::4 none", "rope:pairs=half,dim=8,base=10000; layers 3::4 none"},
     {NULL, "rope:nope_every=4", "rope:pairs=half,dim=8,base=10000; layers 3::4 none"},

@@ -418,7 +418,8 @@ const struct locus_command locus_command_positions = {
         "  NAME[:key=value,...][; layers LIST SPEC]...\n"
         "A LIST is of layers, counted from 0, and ranges FIRST:END:STEP of them, END not among "
         "them: 3, or 0,7, or 3::4, or :6. Those layers have that SPEC in place of the first one; "
-        "where its NAME is the same, keys that it doesn't name are as there.",
+        "where its NAME is the same, keys that it doesn't name are as there, else as in the "
+        "model's own SPEC.",
     .options = table,
     .values_size = sizeof(struct positions_options),
     .takes_operands = true,
