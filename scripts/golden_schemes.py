@@ -159,6 +159,7 @@ class SchemeCase:
     rope: Mapping[str, Any] | None = None
     factors: tuple[str, ...] = ()
     layers: tuple[Rotation, ...] = ()
+    distance: Callable[[int, int], float | None] | None = None  # of a policy: golden_policies.py
 
 
 def rope_case(spec: str, kind: str, /, **parameters: Any) -> SchemeCase:
@@ -310,9 +311,9 @@ def decoder_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: 
         return model.eval()(tokens[None])[0]
 
 
-def llama_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: Tensor) -> Tensor:
-    """[n, n_vocab] by transformers' Llama, with the weights of base `schemes`."""
-    c, rope = SHARED, dict(case.rope or {})
+def llama(case: SchemeCase, tensors: Mapping[str, np.ndarray]) -> Any:
+    """transformers' Llama with the weights of base `schemes`."""
+    c, rope = SHARED, dict(case.rope or PLAIN)
     names = {"short_factor": "rope_factors_short", "long_factor": "rope_factors_long"}
     for key in case.factors:
         rope[key] = tensors[names[key] + ".weight"].astype(float).tolist()
@@ -333,7 +334,13 @@ def llama_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: Te
         for part, theirs in LLAMA.parts.items():
             state[f"model.layers.{i}.{theirs}.weight"] = tensors[f"blk.{i}.{part}.weight"]
     model.load_state_dict({k: torch.from_numpy(v).double() for k, v in state.items()})
+    return model.double().eval()
+
+
+def llama_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: Tensor) -> Tensor:
+    """[n, n_vocab]"""
+    model = llama(case, tensors)
     if case.layers:
         model = turned_by_layer(model, case.layers)
     with torch.no_grad():
-        return model.double().eval()(input_ids=tokens[None]).logits[0]
+        return model(input_ids=tokens[None]).logits[0]

@@ -38,8 +38,13 @@ struct golden golden_open(const char *name)
                       sizeof header + 4 * (size_t)golden.n_tokens * (size_t)(1 + golden.n_vocab));
     golden.tokens = (const int32_t *)(const void *)(golden.bytes + sizeof header);
     golden.logits = (const float *)(const void *)(golden.tokens + golden.n_tokens);
-    if (header.position[0])
-        golden.position = golden.bytes + offsetof(struct golden_header, position);
+    char *position = golden.bytes + offsetof(struct golden_header, position);
+    char *option = strstr(position, " -A ");
+    if (option) {
+        *option = '\0';
+        golden.attention = option + strlen(" -A ");
+    }
+    if (header.position[0]) golden.position = position;
 
     snprintf(file, sizeof file, "%s.gguf", header.model);
     golden.model = locus_model_open(testing_golden(file), &error);

@@ -8,8 +8,9 @@
 
 struct golden {
     const char *name;
-    char *bytes;          /* the file */
-    const char *position; /* what to run the model with; NULL: its own scheme */
+    char *bytes;           /* the file */
+    const char *position;  /* what to run the model with; NULL: its own scheme */
+    const char *attention; /* NULL: full */
     locus_model *model;
     int n_prompt, n_tokens, n_vocab;
     const int32_t *tokens; /* [n_tokens] */

@@ -284,7 +284,8 @@ def check_rotations(desk: Desk) -> None:
     desk.refuses("factor is 0.0, expected a number above 0", with_share(factor=0))
     desk.refuses("'truncate' is False, which is unknown", with_share(truncate=False))
     desk.refuses("rope_type 'axial' is unknown; known: default, linear, dynamic, yarn, llama3, "
-                 "longrope, su, proportional", with_share(rope_type="axial", partial_rotary_factor=None))  # fmt: skip
+                 "longrope, su, proportional",
+                 with_share(rope_type="axial", partial_rotary_factor=None))  # fmt: skip
     for family in ("llama", "qwen2", "qwen3"):
         config = LLAMA | {"model_type": family, "architectures": None}
         desk.says(f"{family} without logn", config | {"use_logn_attn": False}, family)

@@ -144,6 +144,14 @@ static const char *const schemes[] = {
     "alibi-temperature",
     "transformer-xl-logn",
     "cope-temperature",
+    /* Cache policies. */
+    "rope-window",
+    "rope-sinks",
+    "rope-self-extend",
+    "rope-rerope",
+    "rope-leaky-rerope",
+    "rope-dual-chunk",
+    "alibi-dual-chunk",
 };
 
 enum {
@@ -160,8 +168,10 @@ static struct golden open_case(int index)
 static locus_session *open_session(const struct golden *golden, const char *position)
 {
     locus_error error;
-    locus_session_params params = {
-        .position = position, .n_context = golden->n_tokens, .n_threads = 1};
+    locus_session_params params = {.position = position,
+                                   .attention = golden->attention,
+                                   .n_context = golden->n_tokens,
+                                   .n_threads = 1};
     locus_session *session = locus_session_create(golden->model, &params, &error);
     ck_assert_msg(session != NULL, "%s: %s", golden->name, error.message);
     return session;

@@ -23,7 +23,8 @@ static const char *const policies[] = {"full",
                                        "sinks:keep=3,size=20",
                                        "self-extend:group=3,window=10",
                                        "rerope:window=10",
-                                       "leaky-rerope:window=10,k=3"};
+                                       "leaky-rerope:window=10,k=3",
+                                       "dual-chunk:chunk=16,window=10"};
 
 enum { N_POLICIES = sizeof policies / sizeof *policies };
 
@@ -290,6 +291,7 @@ static void add_golden(struct parity *parity, const char *file, const char *sche
         locus_error error;
         float *logits = calloc((size_t)n * (size_t)n_vocab, sizeof *logits);
         locus_session_params params = {.position = golden.position,
+                                       .attention = golden.attention,
                                        .n_context = n,
                                        .n_threads = 1,
                                        .cache_type = LOCUS_CACHE_F32};
@@ -332,7 +334,7 @@ static struct parity check_golden(const char *scheme)
 
 /* All of it for one SPEC; returns how many texts were compared, and what a shift does. */
 static int check_spec(const locus_model *model, const char *spec, const char **shift,
-                      char refused[64])
+                      char refused[96])
 {
     int n = 0;
     for (int i = 0; i < N_POLICIES; i++) {
@@ -340,7 +342,7 @@ static int check_spec(const locus_model *model, const char *spec, const char **s
         if (!check_admission(model, &setting)) {
             char name[24];
             snprintf(name, sizeof name, " %.*s", (int)strcspn(policies[i], ":"), policies[i]);
-            if (!strstr(refused, name)) strncat(refused, name, 63 - strlen(refused));
+            if (!strstr(refused, name)) strncat(refused, name, 95 - strlen(refused));
             continue;
         }
         for (int type = LOCUS_CACHE_F32; type <= LOCUS_CACHE_Q8_0; type++, n += 4) {
@@ -367,7 +369,7 @@ START_TEST(scheme_keeps_its_properties)
 {
     const struct locus_position_scheme *scheme = locus_position_at((size_t)_i);
     const char *shift = NULL, *variant_shift = NULL;
-    char refused[64] = "";
+    char refused[96] = "";
     locus_model *model = tiny_model(0, 0);
     int n = check_spec(model, scheme->name, &shift, refused);
     for (int i = 0; i < spec_count(); i++)
@@ -392,6 +394,17 @@ START_TEST(local_layers_keep_the_bits_too)
 }
 END_TEST
 
+/* What check_spec leaves to the first policy. */
+START_TEST(policies_keep_the_bits_on_threads_and_in_kernels)
+{
+    const struct setting setting = {.position = "rope", .attention = policies[_i]};
+    locus_model *model = tiny_model(0, 0);
+    check_threads(model, &setting);
+    check_kernels(model, &setting);
+    locus_model_free(model);
+}
+END_TEST
+
 int main(void)
 {
     printf("%-15s %-14s %-14s %-10s %-12s %s\n", "scheme", "prompt parity", "decode parity",
@@ -401,6 +414,7 @@ int main(void)
     TCase *tests = tcase_create("properties");
     tcase_add_loop_test(tests, scheme_keeps_its_properties, 0, (int)locus_position_count());
     tcase_add_test(tests, local_layers_keep_the_bits_too);
+    tcase_add_loop_test(tests, policies_keep_the_bits_on_threads_and_in_kernels, 0, N_POLICIES);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

@@ -256,6 +256,14 @@ static const struct locus_position_scheme *first_scheme(const char *text,
     return locus_spec_scheme(name, users);
 }
 
+/* The caller's scheme, where the checkpoint's own SPEC may mean it: a name that the registry has is
+ * the registry's there. */
+static const struct locus_position_scheme *scheme_of_own(const struct locus_position_scheme *scheme)
+{
+    if (scheme && locus_position_find(scheme->name, strlen(scheme->name))) return NULL;
+    return scheme;
+}
+
 /* Those of the layers that differ. What they don't name is as in the first, or else in `own` (NULL:
  * nothing), whichever has their NAME. */
 static enum locus_status resolve_parts(struct locus_layer_specs *specs, const struct cut *cut,
@@ -269,10 +277,11 @@ static enum locus_status resolve_parts(struct locus_layer_specs *specs, const st
     for (int i = 1; i < cut->n && !status; i++) {
         struct locus_spec_source source = cut->source;
         source.text = cut->specs[i];
-        const bool as_first = first_scheme(source.text, scheme) == specs->specs[0].scheme;
+        const struct locus_position_scheme *named = first_scheme(source.text, scheme);
+        const bool as_own = own && first_scheme(own, scheme_of_own(scheme)) == named;
+        const char *rest = named == specs->specs[0].scheme ? first.bytes : as_own ? own : NULL;
         specs->layers[i] = cut->layers[i];
-        status = locus_spec_resolve(&specs->specs[i], &source, as_first ? first.bytes : own, scheme,
-                                    env);
+        status = locus_spec_resolve(&specs->specs[i], &source, rest, scheme, env);
         if (!status && specs->specs[i].scheme->embed)
             status = locus_spec_refuse(&source,
                                        "%s adds to the tokens, before any layer; expected "
@@ -283,14 +292,6 @@ static enum locus_status resolve_parts(struct locus_layer_specs *specs, const st
     }
     locus_buffer_free(&first);
     return status;
-}
-
-/* The caller's scheme, where the checkpoint's own SPEC may mean it: a name that the registry has is
- * the registry's there. */
-static const struct locus_position_scheme *scheme_of_own(const struct locus_position_scheme *scheme)
-{
-    if (scheme && locus_position_find(scheme->name, strlen(scheme->name))) return NULL;
-    return scheme;
 }
 
 /* `text` and what it takes over from own (n 0: nothing), whose first scheme may be the `same`. */
