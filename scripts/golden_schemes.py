@@ -160,6 +160,7 @@ class SchemeCase:
     factors: tuple[str, ...] = ()
     layers: tuple[Rotation, ...] = ()
     distance: Callable[[int, int], float | None] | None = None  # of a policy: golden_policies.py
+    angles: Callable[[Tensor], Tensor] | None = None  # of coordinates: golden_places.py
 
 
 def rope_case(spec: str, kind: str, /, **parameters: Any) -> SchemeCase:

@@ -294,12 +294,13 @@ static void add_golden(struct parity *parity, const char *file, const char *sche
                                        .attention = golden.attention,
                                        .n_context = n,
                                        .n_threads = 1,
+                                       .n_axes = golden.n_axes,
                                        .cache_type = LOCUS_CACHE_F32};
         locus_session *session = locus_session_create(golden.model, &params, &error);
         ck_assert_msg(session != NULL, "%s: %s", file, error.message);
-        locus_session_eval(session, golden.tokens, n_prompt, logits, n_prompt, NULL);
+        golden_eval(&golden, session, 0, n_prompt, logits);
         for (int i = n_prompt; i < n; i++)
-            locus_session_eval(session, golden.tokens + i, 1, logits + i * n_vocab, 1, NULL);
+            golden_eval(&golden, session, i, 1, logits + i * n_vocab);
         const int first = n_prompt * n_vocab;
         double prompt = difference(logits, golden.logits, n_prompt, n_vocab);
         double decode = difference(logits + first, golden.logits + first, n - n_prompt, n_vocab);
