@@ -221,7 +221,7 @@ static enum locus_status check_layers(const struct locus_layer_specs *specs,
 {
     enum locus_status status = LOCUS_OK;
     bool all = true;
-    if (!position || (!strchr(position, ';') && !strstr(position, "nope_every"))) return LOCUS_OK;
+    if (!position || !specs->says_layers) return LOCUS_OK;
     for (int layer = 0; layer < model->config.n_layer; layer++)
         all &= attends(model, layer);
     if (all) return LOCUS_OK;

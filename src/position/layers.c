@@ -310,6 +310,7 @@ static enum locus_status resolve_cuts(struct locus_layer_specs *specs, const str
     specs->n = 1;
     status = takes_over ? resolve_parts(specs, own, NULL, scheme_of_own(scheme), env)
                         : resolve_parts(specs, text, text->inherits ? first : NULL, scheme, env);
+    specs->says_layers = text->says_layers;
     specs->alone = same && own->n > 1 && specs->n == 1;
     return status;
 }

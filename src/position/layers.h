@@ -29,7 +29,8 @@ struct locus_layer_specs {
     struct locus_position_spec specs[LOCUS_MAX_SCHEMES];
     struct locus_layer_list layers[LOCUS_MAX_SCHEMES];
     int n;
-    bool alone; /* of all layers, where the checkpoint's own SPEC has more than one */
+    bool alone;       /* of all layers, where the checkpoint's own SPEC has more than one */
+    bool says_layers; /* which layers differ, if any, is the text's own, not the checkpoint's */
 };
 
 /* Resolves `text`, its SPECs as locus_spec_resolve does one. Keys that a later SPEC doesn't name
