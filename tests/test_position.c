@@ -279,43 +279,55 @@ struct parity {
     double prompt, decode; /* the largest difference of a row */
 };
 
-/* Adds a golden if it is the scheme's. */
-static void add_golden(struct parity *parity, const char *file, const char *scheme)
+/* Adds what a golden's session differs by. */
+static void add_golden(struct parity *parity, const struct golden *golden)
 {
-    const char *name;
-    struct golden golden = golden_open(file);
-    size_t length = golden_scheme(&golden, &name);
-    const int n = golden.n_tokens, n_prompt = golden.n_prompt, n_vocab = golden.n_vocab;
-    const bool attends = golden.model->config.layers[0].mixer == &locus_attention_part;
-    if (attends && length == strlen(scheme) && memcmp(name, scheme, length) == 0) {
-        locus_error error;
-        float *logits = calloc((size_t)n * (size_t)n_vocab, sizeof *logits);
-        locus_session_params params = {.position = golden.position,
-                                       .attention = golden.attention,
-                                       .n_context = n,
-                                       .n_threads = 1,
-                                       .n_axes = golden.n_axes,
-                                       .cache_type = LOCUS_CACHE_F32};
-        locus_session *session = locus_session_create(golden.model, &params, &error);
-        ck_assert_msg(session != NULL, "%s: %s", file, error.message);
-        golden_eval(&golden, session, 0, n_prompt, logits);
-        for (int i = n_prompt; i < n; i++)
-            golden_eval(&golden, session, i, 1, logits + i * n_vocab);
-        const int first = n_prompt * n_vocab;
-        double prompt = difference(logits, golden.logits, n_prompt, n_vocab);
-        double decode = difference(logits + first, golden.logits + first, n - n_prompt, n_vocab);
-        ck_assert_msg(prompt <= 1e-4 && decode <= 1e-4, "%s: prompt %g, decoded %g", file, prompt,
-                      decode);
-        parity->n++;
-        parity->prompt = fmax(parity->prompt, prompt);
-        parity->decode = fmax(parity->decode, decode);
-        locus_session_free(session);
-        free(logits);
-    }
-    golden_close(&golden);
+    const int n = golden->n_tokens, n_prompt = golden->n_prompt, n_vocab = golden->n_vocab;
+    locus_error error;
+    float *logits = calloc((size_t)n * (size_t)n_vocab, sizeof *logits);
+    locus_session_params params = {.position = golden->position,
+                                   .attention = golden->attention,
+                                   .n_context = n,
+                                   .n_threads = 1,
+                                   .n_axes = golden->n_axes,
+                                   .cache_type = LOCUS_CACHE_F32};
+    locus_session *session = locus_session_create(golden->model, &params, &error);
+    ck_assert_msg(session != NULL, "%s: %s", golden->name, error.message);
+    golden_eval(golden, session, 0, n_prompt, logits);
+    for (int i = n_prompt; i < n; i++)
+        golden_eval(golden, session, i, 1, logits + i * n_vocab);
+    const int first = n_prompt * n_vocab;
+    double prompt = difference(logits, golden->logits, n_prompt, n_vocab);
+    double decode = difference(logits + first, golden->logits + first, n - n_prompt, n_vocab);
+    ck_assert_msg(prompt <= 1e-4 && decode <= 1e-4, "%s: prompt %g, decoded %g", golden->name,
+                  prompt, decode);
+    parity->n++;
+    parity->prompt = fmax(parity->prompt, prompt);
+    parity->decode = fmax(parity->decode, decode);
+    locus_session_free(session);
+    free(logits);
 }
 
-static struct parity check_golden(const char *scheme)
+/* Each golden model's, if it is the scheme's, or the policy's. */
+typedef bool belongs(const struct golden *golden, const char *name);
+
+static bool of_scheme(const struct golden *golden, const char *name)
+{
+    const char *scheme;
+    const size_t length = golden_scheme(golden, &scheme);
+    const bool attends = golden->model->config.layers[0].mixer == &locus_attention_part;
+    return attends && length == strlen(name) && memcmp(scheme, name, length) == 0;
+}
+
+static bool of_policy(const struct golden *golden, const char *name)
+{
+    const char *attention = golden->attention ? golden->attention : "full";
+    const size_t length = strcspn(attention, ":");
+    return length == strlen(name) && memcmp(attention, name, length) == 0 &&
+           locus_config_has(&golden->model->config, &locus_attention_part);
+}
+
+static struct parity check_golden(belongs *counts, const char *name)
 {
     struct parity parity = {0};
     DIR *folder = opendir(testing_golden(""));
@@ -324,10 +336,12 @@ static struct parity check_golden(const char *scheme)
         char *dot = strrchr(entry->d_name, '.');
         if (!dot || strcmp(dot, ".logits") != 0) continue;
         *dot = '\0';
-        add_golden(&parity, entry->d_name, scheme);
+        struct golden golden = golden_open(entry->d_name);
+        if (counts(&golden, name)) add_golden(&parity, &golden);
+        golden_close(&golden);
     }
     closedir(folder);
-    ck_assert_msg(parity.n > 0, "no golden logits for scheme %s", scheme);
+    ck_assert_msg(parity.n > 0, "no golden logits for %s", name);
     return parity;
 }
 
@@ -377,7 +391,7 @@ START_TEST(scheme_keeps_its_properties)
         if (is_of(spec_at(i), scheme->name))
             n += check_spec(model, spec_at(i), &variant_shift, refused);
     int n_refused = check_parameters(model, scheme);
-    struct parity parity = check_golden(scheme->name);
+    const struct parity parity = check_golden(of_scheme, scheme->name);
     printf("%-15s %-14.1e %-14.1e %4d same  %-12s %3d SPECs%s%s\n", scheme->name, parity.prompt,
            parity.decode, n, shift, n_refused, *refused ? "," : "", refused);
     fflush(stdout);
@@ -395,14 +409,51 @@ START_TEST(local_layers_keep_the_bits_too)
 }
 END_TEST
 
-/* What check_spec leaves to the first policy. */
-START_TEST(policies_keep_the_bits_on_threads_and_in_kernels)
+/* ---- policies ----------------------------------------------------------------------------- */
+
+/* The schemes that can't serve it, by their names. */
+static void list_refused(const locus_model *model, const char *policy, struct locus_buffer *names)
+{
+    for (size_t i = 0; i < locus_position_count(); i++) {
+        const char *scheme = locus_position_at(i)->name;
+        const struct setting setting = {.position = scheme, .attention = policy};
+        if (!check_admission(model, &setting)) locus_buffer_printf(names, " %s", scheme);
+    }
+}
+
+/* What check_spec leaves to the first policy; a row of the table is printed for each. */
+START_TEST(policy_keeps_its_properties)
 {
     const struct setting setting = {.position = "rope", .attention = policies[_i]};
+    struct locus_buffer refused = {0};
     locus_model *model = tiny_model(0, 0);
+    char name[24];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(policies[_i], ":"), policies[_i]);
+    check_cuts(model, &setting);
     check_threads(model, &setting);
     check_kernels(model, &setting);
+    const char *shift = check_shift(model, &setting);
+    list_refused(model, policies[_i], &refused);
+    const struct parity parity = check_golden(of_policy, name);
+    printf("%-15s %-14.1e %-14.1e %4d same  %-12s%s\n", name, parity.prompt, parity.decode, 4,
+           shift, refused.length ? refused.bytes : " none");
+    fflush(stdout);
+    locus_buffer_free(&refused);
     locus_model_free(model);
+}
+END_TEST
+
+/* Each kind is in the list above. */
+START_TEST(every_policy_is_tried)
+{
+    const struct locus_policy_kind *kind;
+    for (int i = 0; (kind = locus_policy_kind_at(i)); i++) {
+        bool found = false;
+        for (int p = 0; p < N_POLICIES; p++)
+            found |= strncmp(policies[p], kind->name, strcspn(policies[p], ":")) == 0 &&
+                     strlen(kind->name) == strcspn(policies[p], ":");
+        ck_assert_msg(found, "%s", kind->name);
+    }
 }
 END_TEST
 
@@ -415,7 +466,8 @@ int main(void)
     TCase *tests = tcase_create("properties");
     tcase_add_loop_test(tests, scheme_keeps_its_properties, 0, (int)locus_position_count());
     tcase_add_test(tests, local_layers_keep_the_bits_too);
-    tcase_add_loop_test(tests, policies_keep_the_bits_on_threads_and_in_kernels, 0, N_POLICIES);
+    tcase_add_test(tests, every_policy_is_tried);
+    tcase_add_loop_test(tests, policy_keeps_its_properties, 0, N_POLICIES);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }
