@@ -85,7 +85,7 @@ TESTS := $(TEST_SOURCES:%.c=$(BUILD)/%)
 
 # ---- what people type ------------------------------------------------------------------------
 
-.PHONY: all demo test test-training test-hf bench models figures install uninstall format lint asan clean help
+.PHONY: all demo test test-training test-hf properties bench models figures install uninstall format lint asan clean help
 .PHONY: FORCE build-tests run-tests
 .DEFAULT_GOAL := all
 
@@ -117,6 +117,9 @@ test-training: all ## train a tiny model under every scheme, if there is PyTorch
 
 test-hf: all ## convert tiny models of transformers' classes, if they are there, and compare results
 	@tests/run.sh $(BUILD) tests/hf.sh
+
+properties: build-tests ## what every scheme, policy and mixer is tested for: parity, bits, shifts, refusals
+	@tests/run.sh $(BUILD) $(BUILD)/tests/test_position $(BUILD)/tests/test_mixer_properties
 
 bench: all ## tokens per second of the bundled model, beside what the machine allows
 	@$(BUILD)/locus bench

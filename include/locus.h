@@ -175,8 +175,8 @@ typedef struct locus_session_params {
     /* Advanced. */
 
     /* Cache policy, which keys a token sees: "full", "window:size=W", "sinks:keep=K,size=W",
-     * "self-extend:group=G,window=W", "rerope:window=W" or "leaky-rerope:window=W,k=K"; NULL: full.
-     */
+     * "self-extend:group=G,window=W", "rerope:window=W", "leaky-rerope:window=W,k=K" or
+     * "dual-chunk:chunk=C,window=W"; NULL: full. */
     const char *attention;
     enum locus_cache_type cache_type; /* of keys and values; AUTO: F32 for an F32 model, else F16 */
     int n_batch; /* tokens a forward pass, for speed and memory alone; 0: 512 */

@@ -7,16 +7,19 @@
 A case of golden_models.py, golden_spelled.py, golden_families.py, golden_layered.py or
 golden_experts.py gives NAME.gguf, an F32 checkpoint, and NAME.logits, what transformers computes
 from it. The cases of golden_schemes.py are position schemes, by SPEC, of checkpoints that many of
-them share. Logits are computed in double precision; a file is, in little-endian order:
+them share, those of golden_policies.py cache policies, those of golden_places.py coordinates that
+the caller gives. Logits are computed in double precision; a file is, in little-endian order:
 
     int32    magic       0x484C4F4C, the bytes "LOLH"
     int32    n_prompt    tokens of the prompt
     int32    n_tokens    tokens of the whole text, the prompt's first
     int32    n_vocab
     char     model       [64], the checkpoint's name without .gguf, padded with NULs
-    char     position    [192], the SPEC to run it with; empty: its own
+    char     position    [192], the SPEC to run it with, then " -A " and that of a policy, if it
+                         isn't full; empty: its own
     int32    tokens      [n_tokens]
     float32  logits      [n_tokens, n_vocab]; row i follows from tokens 0 .. i
+    int32    coordinates [n_tokens, n_axes]; absent: tokens are at their positions
 
 The files depend on the versions of the libraries in the last bits of the logits only.
 """
@@ -38,10 +41,13 @@ from golden_experts import EXPERT_CASES
 from golden_families import FAMILY_CASES
 from golden_layered import LAYERED_CASES
 from golden_models import GENERIC_CASES, N_VOCAB, Case
+from golden_places import PLACED_CASES, PLACES, placed_logits
+from golden_policies import POLICY_CASES, policy_logits
 from golden_schemes import BASES, SCHEME_CASES, decoder_logits, llama_logits
 from golden_spelled import SPELLED_CASES
 from output import Failure, open_output, run
 
+OF_BASES = SCHEME_CASES | POLICY_CASES | PLACED_CASES
 CASES = GENERIC_CASES | SPELLED_CASES | FAMILY_CASES | LAYERED_CASES | EXPERT_CASES
 MAGIC = 0x484C4F4C
 N_PROMPT, N_DECODED = 24, 20
@@ -73,9 +79,14 @@ def make_tokens(n_vocab: int) -> np.ndarray:
 
 
 def write_logits(
-    path: Path, model: str, position: str | None, tokens: np.ndarray, logits: np.ndarray
+    path: Path,
+    model: str,
+    position: str | None,
+    tokens: np.ndarray,
+    logits: np.ndarray,
+    coordinates: np.ndarray | None = None,
 ) -> None:
-    """tokens int32 [n], logits [n, n_vocab]."""
+    """tokens int32 [n], logits [n, n_vocab], coordinates [n, n_axes]."""
     name = path.name
     if not np.all(np.isfinite(logits)) or logits.std() < 0.1:
         raise Failure(f"{name}: the logits say nothing (their deviation is {logits.std():g})")
@@ -87,6 +98,8 @@ def write_logits(
         file.write(head)
         file.write(tokens.astype("<i4").tobytes())
         file.write(logits.astype("<f4").tobytes())
+        if coordinates is not None:
+            file.write(coordinates.astype("<i4").tobytes())
     print(f"{name}: logits {logits.min():.3g} .. {logits.max():.3g}, deviation {logits.std():.3g}")
 
 
@@ -114,7 +127,7 @@ def difference(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def make_scheme(name: str, folder: Path) -> None:
-    case = SCHEME_CASES[name]
+    case = OF_BASES[name]
     base = BASES[case.base]
     tensors = base.tensors(case.base, randomise)
     parts = [Tensor.of(n, values) for n, values in tensors.items()]
@@ -123,14 +136,25 @@ def make_scheme(name: str, folder: Path) -> None:
     tokens = make_tokens(base.config.n_vocab)
     text = torch.from_numpy(tokens.astype(np.int64))
     torch.set_default_dtype(torch.float64)
-    logits = decoder_logits(case, tensors, text).numpy()
-    if case.rope is not None:
-        ours, logits = logits, llama_logits(case, tensors, text).numpy()
-        apart = difference(ours, logits)
+    read = llama_logits if case.rope is not None else decoder_logits
+    if case.distance is not None:
+        read = policy_logits
+    elif case.angles is not None:
+        read = placed_logits
+    logits = read(case, tensors, text).numpy()
+    if case.rope is not None and not case.layers:
+        apart = difference(decoder_logits(case, tensors, text).numpy(), logits)
         if apart > AGREEMENT:
             raise Failure(f"{name}: decoder.py and transformers differ by {apart:.2g}")
     torch.set_default_dtype(torch.float32)
-    write_logits(folder / f"{name}.logits", case.base, case.position, tokens, logits)
+    write_logits(
+        folder / f"{name}.logits",
+        case.base,
+        case.position,
+        tokens,
+        logits,
+        PLACES if case.angles else None,
+    )
 
 
 def main() -> None:
@@ -139,20 +163,20 @@ def main() -> None:
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write them")
     parser.add_argument(
-        "--only", metavar="NAME", choices=(*CASES, *SCHEME_CASES), help="this case alone"
+        "--only", metavar="NAME", choices=(*CASES, *OF_BASES), help="this case alone"
     )
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     args = parser.parse_args()
     if args.list:
         for name, case in CASES.items():
             print(f"{name:24} {' '.join((case.__doc__ or '').split())}")
-        for name, scheme in SCHEME_CASES.items():
+        for name, scheme in OF_BASES.items():
             print(f"{name:24} {scheme.base}: {scheme.position or 'its own'}")
         return
     if args.output is None:
         parser.error("-o FOLDER is required")
     transformers.logging.set_verbosity_error()
-    for name in [args.only] if args.only else (*CASES, *SCHEME_CASES):
+    for name in [args.only] if args.only else (*CASES, *OF_BASES):
         (make if name in CASES else make_scheme)(name, args.output)
 
 

@@ -8,15 +8,17 @@ scaling does something.
 
 from __future__ import annotations
 
+import copy
+import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 import transformers as hf
-from torch import Tensor
+from torch import Tensor, nn
 
 import checkpoint
 from decoder import Decoder, DecoderConfig
@@ -143,15 +145,22 @@ BASES = {
 }
 
 
+Rotation = Mapping[str, Any] | None  # transformers' rope_parameters of a layer; None: no positions
+
+
 @dataclass(frozen=True)
 class SchemeCase:
     """A SPEC (None: the checkpoint's own) for a base, and transformers' rope_parameters where it
-    has the scheme; `factors` names the tensors those need."""
+    has the scheme; `factors` names the tensors those need. `layers` are those of each layer, where
+    they differ, which decoder.py hasn't."""
 
     base: str
     position: str | None
     rope: Mapping[str, Any] | None = None
     factors: tuple[str, ...] = ()
+    layers: tuple[Rotation, ...] = ()
+    distance: Callable[[int, int], float | None] | None = None  # of a policy: golden_policies.py
+    angles: Callable[[Tensor], Tensor] | None = None  # of coordinates: golden_places.py
 
 
 def rope_case(spec: str, kind: str, /, **parameters: Any) -> SchemeCase:
@@ -159,6 +168,13 @@ def rope_case(spec: str, kind: str, /, **parameters: Any) -> SchemeCase:
     rope = {"rope_type": kind, "rope_theta": BASE, **more, **parameters}
     factors = ("short_factor", "long_factor") if kind == "longrope" else ()
     return SchemeCase("schemes", f"rope:pairs=half,base={BASE:g}{spec}", rope, factors)
+
+
+PLAIN = {"rope_type": "default", "rope_theta": BASE}
+
+
+def by_layer(position: str, layers: tuple[Rotation, ...]) -> SchemeCase:
+    return SchemeCase("schemes", position, PLAIN, layers=layers)
 
 
 def plain(position: str) -> SchemeCase:
@@ -190,6 +206,11 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "rope-half": rope_case("", "default"),
     "rope-partial": plain("rope:pairs=adjacent,dim=8,base=500"),
     "rope-nope-every": plain("rope:pairs=half,base=500,nope_every=2"),
+    "rope-half-the-layers": by_layer("rope:pairs=half,base=500; layers 1 none", (PLAIN, None)),
+    "rope-two-bases": by_layer(
+        "rope:pairs=half,base=20; layers 1::2 rope:base=500,scaling=linear,factor=4",
+        (PLAIN | {"rope_theta": 20.0}, PLAIN | {"rope_type": "linear", "factor": 4.0}),
+    ),
     "rope-share": rope_case(",p=0.4", "proportional", partial_rotary_factor=0.4),
     "rope-share-yarn": plain("rope:pairs=adjacent,dim=12,base=500,p=0.5" + YARN_SPEC),
     "rope-random": plain("rope:pairs=half,base=500,random=300,seed=11,offset=7"),
@@ -256,6 +277,30 @@ SCHEME_CASES: dict[str, SchemeCase] = {
 }
 
 
+def turned_by_layer(model: Any, rotations: Sequence[Rotation]) -> Any:
+    """transformers' decoder with a rotation of its own class for each layer."""
+    module = sys.modules[type(model).__module__]
+    kind = getattr(module, type(model).__name__.replace("ForCausalLM", "RotaryEmbedding"))
+
+    def hook(rotation: Rotation) -> Callable[..., Any]:
+        config = copy.deepcopy(model.config)
+        config.rope_parameters = dict(rotation or {"rope_type": "default", "rope_theta": 10000.0})
+        rotary = kind(config)
+
+        def replace_angles(_: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+            x: Tensor = kwargs["hidden_states"]
+            cos, sin = rotary(x, torch.arange(x.shape[1])[None])
+            if rotation is None:
+                cos, sin = torch.ones_like(cos), torch.zeros_like(sin)
+            return args, kwargs | {"position_embeddings": (cos, sin)}
+
+        return replace_angles
+
+    for layer, rotation in zip(model.model.layers, rotations, strict=True):
+        layer.self_attn.register_forward_pre_hook(hook(rotation), with_kwargs=True)
+    return model
+
+
 def decoder_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: Tensor) -> Tensor:
     """[n, n_vocab] by decoder.py. torch's default type must be float64."""
     given = {name: torch.from_numpy(values).double() for name, values in tensors.items()}
@@ -267,9 +312,9 @@ def decoder_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: 
         return model.eval()(tokens[None])[0]
 
 
-def llama_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: Tensor) -> Tensor:
-    """[n, n_vocab] by transformers' Llama, with the weights of base `schemes`."""
-    c, rope = SHARED, dict(case.rope or {})
+def llama(case: SchemeCase, tensors: Mapping[str, np.ndarray]) -> Any:
+    """transformers' Llama with the weights of base `schemes`."""
+    c, rope = SHARED, dict(case.rope or PLAIN)
     names = {"short_factor": "rope_factors_short", "long_factor": "rope_factors_long"}
     for key in case.factors:
         rope[key] = tensors[names[key] + ".weight"].astype(float).tolist()
@@ -290,5 +335,13 @@ def llama_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: Te
         for part, theirs in LLAMA.parts.items():
             state[f"model.layers.{i}.{theirs}.weight"] = tensors[f"blk.{i}.{part}.weight"]
     model.load_state_dict({k: torch.from_numpy(v).double() for k, v in state.items()})
+    return model.double().eval()
+
+
+def llama_logits(case: SchemeCase, tensors: Mapping[str, np.ndarray], tokens: Tensor) -> Tensor:
+    """[n, n_vocab]"""
+    model = llama(case, tensors)
+    if case.layers:
+        model = turned_by_layer(model, case.layers)
     with torch.no_grad():
-        return model.double().eval()(input_ids=tokens[None]).logits[0]
+        return model(input_ids=tokens[None]).logits[0]

@@ -85,6 +85,7 @@ class Rope:
     base: float
     pairs: str = "half"
     scaling: Scaling | None = None
+    share: float = 1  # of the pairs, those of the highest frequencies, that rotate (p-RoPE)
     layers: tuple[int, ...] | None = None  # that rotate; None: all
     local: Rope | None = None  # of layers with a window, where it is another
 
@@ -97,6 +98,7 @@ class Rope:
 
     def spec(self) -> str:
         text = f"rope:pairs={self.pairs},dim={self.dim},base={number(self.base)}"
+        text += f",p={number(self.share)}" if self.share != 1 else ""
         return text + (self.scaling.spec() if self.scaling else "")
 
     def tensors(self) -> Iterator[Tensor]:
@@ -314,7 +316,8 @@ def whole_spec(decoder: Decoder) -> str:
             text += f"; layers {layer_list([not rotates for rotates in rotating])} none"
         if position.local is not None and any(local):
             other, scaling = position.local, position.local.scaling
-            more = scaling.spec() if scaling else ",scaling=none,factor=1" * bool(position.scaling)
+            more = f",p={number(other.share)}" if other.share != position.share else ""
+            more += scaling.spec() if scaling else ",scaling=none,factor=1" * bool(position.scaling)
             text += f"; layers {layer_list(local)} rope:base={number(other.base)}{more}"
     if len(text) > MOST:
         raise Unsayable(f"the position SPEC {text[:40]}... of {len(text)} characters")

@@ -40,6 +40,7 @@ def llama_fields(
     """`base`, `smallest` (of norms), `head_dim`, `act` and `share` (of a head that rotates; None:
     read_rope's) are the values of absent keys."""
     shape = grouped(c, head_dim)
+    c.refuse("use_logn_attn", "queries that grow with the position are not what transformers does")
     return {
         **shape,
         **rmsnorm(c, smallest),

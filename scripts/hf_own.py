@@ -253,6 +253,8 @@ def own_position(decoder: Decoder, own: Own) -> dict[str, Value]:
         **own_layers(decoder, own, position),
     }
     keys = position.scaling.keys(own.whole_ramp) if position.scaling else {}
+    if position.share != 1 or (position.local or position).share != 1:
+        keys = None
     if keys is None:  # the SPEC stands for all that the keys say
         return {**found, "locus.position": whole_spec(decoder)}
     return found | keys

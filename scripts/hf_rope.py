@@ -23,6 +23,7 @@ KINDS = {  # of scaling, older names among them: the SPEC's
     "llama3": "llama3",
     "longrope": "longrope",
     "su": "longrope",
+    "proportional": "linear",  # of a share of the pairs
 }
 
 
@@ -99,14 +100,16 @@ def read_parameters(
     part = parameters.get(
         "partial_rotary_factor", float, c.get("partial_rotary_factor", float, usual)
     )
+    if theta < 1:
+        raise Failure(f"{c.path}: rope_theta is {theta}, expected 1 or more")
+    if rope_kind(parameters) == "proportional":
+        return read_proportional(parameters, shape, pairs, theta, part)
     if share is None and part != 1:
         raise Failure(
             f"{c.path}: partial_rotary_factor is {part}, which this family's class passes over; "
             "1 is expected"
         )
     dim = int(shape["head_dim"] * part)
-    if theta < 1:
-        raise Failure(f"{c.path}: rope_theta is {theta}, expected 1 or more")
     if not 2 <= dim <= shape["head_dim"] or dim % 2 != 0:
         head = shape["head_dim"]
         raise Failure(
@@ -118,8 +121,27 @@ def read_parameters(
     return Rope(dim, theta, pairs, scaling)
 
 
+def read_proportional(
+    p: Config, shape: dict[str, Any], pairs: str, theta: float, part: float
+) -> Rope:
+    """p-RoPE (Barbero et al., arXiv 2410.06205): frequencies are those of whole heads, divided by
+    `factor`; of the pairs the share `part` rotates."""
+    head, factor = shape["head_dim"], p.positive("factor", 1.0)
+    n = int(part * head // 2)
+    if not 1 <= n <= head // 2:
+        what = f"partial_rotary_factor {part} makes {n} of a head's {head // 2} pairs rotate"
+        raise Failure(f"{p.path}: {what}; one to all are expected")
+    p.refuse_unknown(NOTHING)
+    scaling = None if factor == 1 else Scaling("linear", factor, shape["n_context"])
+    return Rope(head, theta, pairs, scaling, share=1 if n == head // 2 else part)
+
+
+def rope_kind(p: Config) -> str:
+    return p.get("rope_type", str, p.get("type", str, "default"))
+
+
 def read_scaling(c: Config, p: Config, n_context: int, dim: int) -> Scaling | None:
-    kind = p.get("rope_type", str, p.get("type", str, "default"))
+    kind = rope_kind(p)
     if kind not in KINDS:
         raise Failure(f"{p.path}: rope_type {shown(kind)} is unknown; known: {', '.join(KINDS)}")
     name = KINDS[kind]

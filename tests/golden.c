@@ -34,12 +34,23 @@ struct golden golden_open(const char *name)
     golden.n_prompt = header.n_prompt, golden.n_tokens = header.n_tokens;
     golden.n_vocab = header.n_vocab;
     ck_assert_int_ge(golden.n_tokens - golden.n_prompt, 20);
-    ck_assert_uint_eq(n_bytes,
-                      sizeof header + 4 * (size_t)golden.n_tokens * (size_t)(1 + golden.n_vocab));
+    const size_t column = 4 * (size_t)golden.n_tokens, n_columns = 1 + (size_t)golden.n_vocab;
+    ck_assert_uint_ge(n_bytes, sizeof header + n_columns * column);
+    ck_assert_uint_eq((n_bytes - sizeof header) % column, 0);
+    golden.n_axes = (int)((n_bytes - sizeof header) / column - n_columns);
     golden.tokens = (const int32_t *)(const void *)(golden.bytes + sizeof header);
     golden.logits = (const float *)(const void *)(golden.tokens + golden.n_tokens);
-    if (header.position[0])
-        golden.position = golden.bytes + offsetof(struct golden_header, position);
+    if (golden.n_axes > 0)
+        golden.coordinates =
+            (const int *)(const void *)(golden.logits +
+                                        (ptrdiff_t)golden.n_tokens * golden.n_vocab);
+    char *position = golden.bytes + offsetof(struct golden_header, position);
+    char *option = strstr(position, " -A ");
+    if (option) {
+        *option = '\0';
+        golden.attention = option + strlen(" -A ");
+    }
+    if (header.position[0]) golden.position = position;
 
     snprintf(file, sizeof file, "%s.gguf", header.model);
     golden.model = locus_model_open(testing_golden(file), &error);
@@ -52,6 +63,17 @@ void golden_close(struct golden *golden)
 {
     locus_model_free(golden->model);
     free(golden->bytes);
+}
+
+void golden_eval(const struct golden *golden, locus_session *session, int first, int n,
+                 float *logits)
+{
+    locus_error error;
+    const int *coordinates =
+        golden->n_axes > 0 ? golden->coordinates + (ptrdiff_t)first * golden->n_axes : NULL;
+    ck_assert_msg(
+        !locus_session_eval_at(session, golden->tokens + first, n, coordinates, logits, n, &error),
+        "%s: %s", golden->name, error.message);
 }
 
 size_t golden_scheme(const struct golden *golden, const char **name)

@@ -320,6 +320,30 @@ VARIANTS: dict[str, Variant] = {
         "llama",
     ),
     "llama llama3": Variant("Llama", llama(**LLAMA3), "llama", old=older),
+    "llama proportional": Variant(
+        "Llama", llama(**rope("proportional", partial_rotary_factor=0.6)), "llama", old=older
+    ),
+    "qwen3 proportional": Variant(
+        "Qwen3",
+        llama(head_dim=16, **rope("proportional", partial_rotary_factor=0.3, factor=2.0)), "qwen3",
+    ),
+    "glm proportional": Variant(
+        "Glm", llama(head_dim=8, **rope("proportional", partial_rotary_factor=0.5)), "chatglm"
+    ),
+    "gemma3 proportional": Variant(
+        "Gemma3",
+        COMMON | {
+            "num_hidden_layers": 4, "sliding_window_pattern": 3, "head_dim": 8,
+            "query_pre_attn_scalar": 8, "sliding_window": 5, "intermediate_size": 32,
+            "rope_parameters": {
+                "full_attention": {
+                    "rope_type": "proportional", "rope_theta": BASE, "partial_rotary_factor": 0.5,
+                },
+                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            },
+        },
+        "gemma3", "Gemma3Text", generic="a window in layers 0::3,1 alone",
+    ),
     "mistral": Variant("Mistral", llama(sliding_window=7, head_dim=8), "llama", old=older),
     "mistral without window": Variant("Mistral", llama(sliding_window=None), "llama"),
     "mixtral": Variant(

@@ -24,7 +24,7 @@ from safetensors.numpy import save_file
 
 import convert_hf
 from checks import Checks
-from family_cases import Desk, convert, llama_folder, write_tokenizer
+from family_cases import LLAMA, Desk, convert, llama_folder, write_tokenizer
 
 # ---- gpt-oss -------------------------------------------------------------------------------
 
@@ -256,6 +256,42 @@ def check_nanochat(desk: Desk) -> None:
     desk.refuses("'window_pattern' is 'SSSL'", NANOCHAT_CONFIG | {"window_pattern": "SSSL"})
 
 
+# ---- rotations -----------------------------------------------------------------------------
+
+
+def check_rotations(desk: Desk) -> None:
+    """A share of the pairs (rope_type proportional), and queries that grow with the position."""
+    share = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
+
+    def with_share(**changes: object) -> dict[str, Any]:
+        return LLAMA | {"rope_parameters": share | changes}
+
+    spec = "rope:pairs=adjacent,dim=16,base=1000000"
+    desk.says("proportional", with_share(), "llama", locus__position=f"{spec},p=0.25",
+              rope__dimension_count=16)  # fmt: skip
+    desk.says("proportional by a factor", with_share(factor=4), "llama",
+              locus__position=f"{spec},p=0.25,scaling=linear,factor=4",
+              rope__scaling__factor=None)  # fmt: skip
+    desk.says("all of it", with_share(partial_rotary_factor=1), "llama", locus__position=None)
+    desk.says("as before transformers 5",
+              LLAMA | {"rope_theta": 1e6, "partial_rotary_factor": 0.25,
+                       "rope_scaling": {"type": "proportional"}},
+              "llama", locus__position=f"{spec},p=0.25")  # fmt: skip
+    desk.refuses("partial_rotary_factor 0.1 makes 0 of a head's 8 pairs rotate",
+                 with_share(partial_rotary_factor=0.1))  # fmt: skip
+    desk.refuses("partial_rotary_factor 1.5 makes 12 of a head's 8 pairs",
+                 with_share(partial_rotary_factor=1.5))  # fmt: skip
+    desk.refuses("factor is 0.0, expected a number above 0", with_share(factor=0))
+    desk.refuses("'truncate' is False, which is unknown", with_share(truncate=False))
+    desk.refuses("rope_type 'axial' is unknown; known: default, linear, dynamic, yarn, llama3, "
+                 "longrope, su, proportional",
+                 with_share(rope_type="axial", partial_rotary_factor=None))  # fmt: skip
+    for family in ("llama", "qwen2", "qwen3"):
+        config = LLAMA | {"model_type": family, "architectures": None}
+        desk.says(f"{family} without logn", config | {"use_logn_attn": False}, family)
+        desk.refuses("use_logn_attn is true; queries that grow", config | {"use_logn_attn": True})
+
+
 # ---- models with pictures ------------------------------------------------------------------
 
 GEMMA3: dict[str, Any] = {  # as the one of 4 billion is published
@@ -359,6 +395,7 @@ def main() -> None:
     check_floats(checks, work)
     check_gpt_oss_refusals(checks, work)
     check_nanochat(desk)
+    check_rotations(desk)
     check_wrapped(desk)
     check_wrapped_names(checks, work)
     checks.report()

@@ -240,6 +240,33 @@ check "parameters have ranges and defaults" prints 'a number from 1 to 1e\+15 \(
 run positions yarn
 check "a shorthand shows the keys that matter to it" prints '^  beta_fast +yarn: '
 check "and no others" eval '! prints "^  low +llama3: "'
+# settings_work MODEL: each SPEC of the table printed last runs there, at the length.
+settings_work() {
+    local spec n=0
+    while read -r spec; do
+        n=$((n + 1))
+        run perplexity -q -t 1 -m "$1" -f "$data/perplexity.txt" -c 40 -P "$spec" --first
+        done_with 0 || { echo "$spec"; return 1; }
+    done < <(sed -n '/^-P/,/^$/ s/^\([a-z][^ ]*\) .*/\1/p' "$out")
+    is "$n settings" "6 settings"
+}
+check "which setting for a length" succeeds positions ntk -m "$data/perplexity.gguf" --length 40
+check "is a table in 80 columns" eval 'narrow 80 && silent && prints "^-P +factor +base +reach +attention +turns\$"'
+check "of each scaling" eval 'for scaling in linear ntk dynamic-ntk yarn llama3; do prints "^$scaling:factor=[0-9.]+ " || return; done'
+check "less what the model can't do" prints '^Left out: longrope:factor=.*no tensor'
+check "with an example of the one asked for" eval 'grep -A9 "^Example" "$out" | grep -q -e "-P ntk:factor="'
+check "SPECs that run" settings_work "$data/perplexity.gguf"
+check "a length that is within the trained one" eval 'run positions --length 4 -m "$data/perplexity.gguf"; done_with 0 && prints "^4 positions are within" && ! prints "^linear"'
+check "a SPEC as given" eval 'run positions yarn:factor=4,base=5e5 --length 9000; done_with 0 && prints "^as given +4 +500000 +4096 +1\.1386 "'
+check "tables, sines and slopes, too" eval 'for name in learned sinusoidal alibi; do run positions --length 1000 -m "$root/models/tales-$name.gguf"; done_with 0 && prints "^$name:.*[0-9]" || return; done'
+check "layers of another base" eval 'run positions --length 640 -m "$data/gemma3-local-bases.gguf"; prints "^  layers ::6,1,2,3,4 .* 100 "'
+check "a scheme without one" refuses 2 'length: t5 has no setting .*learned, sinusoidal, rope, alibi' positions t5 --length 9
+check "a policy" refuses 2 "'window:size=3' is a cache policy" positions window:size=3 --length 9
+check "a length alone" refuses 2 '--length wants a scheme' positions --length 9
+check "a model without a length" refuses 2 '-m FILE is for --length' positions rope -m "$tiny"
+check "a length that is none" refuses 2 "--length: found '0', expected a whole number from 1" positions rope --length 0
+check "a table that no model has" refuses 2 'no tensor position_embd.weight.*; -m FILE names a model' positions learned --length 9
+check "a model that doesn't attend" refuses 1 'mamba, which has no use for positions' positions rope --length 9 -m "$data/mamba-scans.gguf"
 check "layers with a scheme of their own" succeeds positions 'rope; layers 3::4 none; layers :2 rope:base=500'
 check "are explained" eval 'prints "^rope: queries" && prints "^Layers 3::4: none\$" && prints "^none: "'
 check "with their keys, a scheme once" eval 'prints "^Layers :2: rope:.*base=500" && is "$(grep -c "^rope: " "$out")" 1'

@@ -86,6 +86,34 @@ START_TEST(coordinates_that_are_the_position_change_no_bit)
 }
 END_TEST
 
+/* Text has its position on all axes: a model of several is then RoPE's, whatever the sections. */
+START_TEST(text_on_all_axes_has_the_bits_of_plain_rope)
+{
+    static const struct {
+        const char *sections, *plain;
+        int n_axes;
+    } pairs[] = {
+        {"rope:axis1=2", "rope", 2},
+        {"rope:axis1=1,axis2=3,pairs=adjacent", "rope:pairs=adjacent", 3},
+        {"yarn:factor=4,trained=16,axis1=2", "yarn:factor=4,trained=16", 2},
+        {"dynamic-ntk:trained=16,axis1=1", "dynamic-ntk:trained=16", 2},
+    };
+    locus_model *model = tiny_model(0, 0);
+    int counted[N * AXES];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        for (int at = 0; at < N * pairs[i].n_axes; at++)
+            counted[at] = at / pairs[i].n_axes;
+        float *plain = logits_of(model, pairs[i].plain, 0, NULL, 0);
+        ck_assert_msg(same(plain, logits_of(model, pairs[i].sections, pairs[i].n_axes, counted, 7)),
+                      "%s", pairs[i].sections);
+        ck_assert_msg(same(plain, logits_of(model, pairs[i].sections, 0, NULL, 0)), "%s",
+                      pairs[i].sections);
+        free(plain);
+    }
+    locus_model_free(model);
+}
+END_TEST
+
 START_TEST(coordinates_keep_their_bits_in_batches)
 {
     locus_model *model = tiny_model(0, 0);
@@ -233,6 +261,7 @@ int main(void)
     TCase *tests = tcase_create("sessions");
     const int n_taking = sizeof taking / sizeof *taking;
     tcase_add_loop_test(tests, coordinates_that_are_the_position_change_no_bit, 0, n_taking);
+    tcase_add_test(tests, text_on_all_axes_has_the_bits_of_plain_rope);
     tcase_add_loop_test(tests, coordinates_keep_their_bits_in_batches, 0, n_taking);
     tcase_add_test(tests, text_goes_on_past_the_largest_coordinate);
     tcase_add_loop_test(tests, pairs_turn_by_their_axis, 0, 2);

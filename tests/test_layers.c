@@ -83,6 +83,18 @@ static const struct {
      "alibi:max_bias=4; layers 0 alibi:max_bias=8"},
     {"alibi:max_bias=4; layers 0 alibi:inherit=0", NULL,
      "alibi:max_bias=4; layers 0 alibi:max_bias=8"},
+    /* Where the first has another NAME, they are as the checkpoint's. */
+    {"none; layers ::2 rope", "rope:pairs=adjacent,base=5",
+     "none; layers ::2 rope:pairs=adjacent,dim=8,base=5"},
+    {"alibi; layers 3 yarn:factor=2", "rope:base=5; layers 3::4 none",
+     "alibi; layers 3 rope:pairs=half,dim=8,base=5,scaling=yarn,factor=2"},
+    {"none; layers 0 rope:inherit=0", "rope:base=5",
+     "none; layers 0 rope:pairs=half,dim=8,base=10000"},
+    {"none:inherit=0; layers 0 rope", "rope:base=5",
+     "none; layers 0 rope:pairs=half,dim=8,base=10000"},
+    {"none; layers 0 rope", "rope:base=5; layers",
+     "none; layers 0 rope:pairs=half,dim=8,base=10000"},
+    {"none; layers 0 rope", "alibi", "none; layers 0 rope:pairs=half,dim=8,base=10000"},
     /* The checkpoint's layers are taken over with its values, */
     {NULL, "rope; layers 3::4 none", "rope:pairs=half,dim=8,base=10000; layers 3::4 none"},
     {NULL, "rope:nope_every=4", "rope:pairs=half,dim=8,base=10000; layers 3::4 none"},
@@ -286,6 +298,43 @@ START_TEST(policies_are_checked_for_each_scheme)
 }
 END_TEST
 
+/* Of four layers the third attends, the others are scans. */
+START_TEST(spec_of_layers_that_do_not_attend_is_refused)
+{
+    static const struct {
+        const char *position, *says; /* NULL: it runs */
+    } cases[] = {
+        {"none; layers 0 rope", "layers 0 don't attend, and have no use for positions; those that "
+                                "do: 2"},
+        {"none; layers 0,2 rope", "layers 0 don't attend"},
+        {"none; layers 1::2 rope", "layers 1::2 don't attend"},
+        {"rope:nope_every=4", "layers 3::4 don't attend"},
+        {"rope; layers 2 none", "those of rope don't attend"},
+        {"rope; layers 2 none; layers 3 alibi", "layers 3 don't attend"},
+        {"none; layers 2 rope", NULL},
+        {"none; layers ::2 rope", NULL},
+        {"rope; layers 2 rope:base=5", "those of rope don't attend"},
+        {"sinusoidal; layers 2 none", NULL},
+        {"rope:nope_every=0", NULL},
+        {"rope", NULL},
+    };
+    locus_error error;
+    locus_model *mixed = locus_model_open(testing_golden("jamba-mixed.gguf"), &error);
+    ck_assert_msg(mixed != NULL, "%s", error.message);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        locus_session *session = open_session(mixed, cases[i].position, NULL, 0, &error);
+        ck_assert_msg(!session == (cases[i].says != NULL), "%s: %s", cases[i].position,
+                      session ? "runs" : error.message);
+        if (!session) {
+            ck_assert_int_eq(error.status, LOCUS_ERROR_UNSUPPORTED);
+            ck_assert_msg(strstr(error.message, cases[i].says) != NULL, "%s", error.message);
+        }
+        locus_session_free(session);
+    }
+    locus_model_free(mixed);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("layers");
@@ -299,6 +348,7 @@ int main(void)
                         sizeof refusals / sizeof *refusals);
     tcase_add_test(tests, layers_run_their_own_schemes);
     tcase_add_test(tests, policies_are_checked_for_each_scheme);
+    tcase_add_test(tests, spec_of_layers_that_do_not_attend_is_refused);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

@@ -19,7 +19,7 @@ enum { N = 420 };
 
 /* ---- what each policy shows --------------------------------------------------------------- */
 
-enum kind { FULL, WINDOW, SINKS, EXTEND, REROPE, LEAKY };
+enum kind { FULL, WINDOW, SINKS, EXTEND, REROPE, LEAKY, DUAL };
 
 struct policy_case {
     const char *text;
@@ -44,6 +44,10 @@ static const struct policy_case cases[] = {
     {"leaky-rerope:window=20,k=3", LEAKY, 20, 3},
     {"leaky-rerope:window=96,k=16", LEAKY, 96, 16},
     {"leaky-rerope:window=5,k=1", LEAKY, 5, 1},
+    {"dual-chunk:chunk=30,window=7", DUAL, 30, 7},
+    {"dual-chunk:chunk=128,window=128", DUAL, 128, 128},
+    {"dual-chunk:chunk=64,window=1", DUAL, 64, 1},
+    {"dual-chunk:chunk=1,window=1", DUAL, 1, 1},
 };
 
 /* A bias, a rotation, and one that is made block by block. */
@@ -71,6 +75,11 @@ static bool sees(const void *of, int i, int j, int *q_position, int *k_position)
         return true;
     case LEAKY: /* in b-ths: (i - a) / b + a, and j / b */
         if (i - j >= a && b > 1) *q_position = i - a + a * b, *k_position = j;
+        return true;
+    case DUAL: /* the positions of An et al.'s three parts */
+        if (i / a == j / a) return true;
+        *k_position = j % a;
+        *q_position = i / a - j / a == 1 && i % a < b ? a + i % a : a + b - 1;
         return true;
     default:
         return true;
@@ -111,6 +120,17 @@ static bool is_between(const struct policy_case *policy)
     return policy->kind == LEAKY && policy->b > 1;
 }
 
+/* Why a scheme is refused; NULL: it isn't. */
+static const char *reason_against(const struct policy_case *policy, const char *scheme)
+{
+    const bool turns = !strcmp(scheme, "none") || !strcmp(scheme, "rope");
+    if (is_between(policy) && !turns) return "it has no positions between two";
+    if (policy->kind == DUAL && policy->a % 64 != 0 && 64 % policy->a != 0 &&
+        !strcmp(scheme, "xpos"))
+        return "a chunk of a multiple of 64 can be";
+    return NULL;
+}
+
 /* The rows of a session's whole text have the logits of the plain pass. */
 static void check_rows(const locus_model *model, const char *scheme,
                        const struct policy_case *policy)
@@ -142,17 +162,54 @@ START_TEST(rows_see_what_a_plain_softmax_over_pairs_sees)
     const char *scheme = schemes[_i % N_SCHEMES];
     const struct policy_case *policy = &cases[_i / N_SCHEMES];
     locus_model *model = tiny_model(0, 0);
-    if (!is_between(policy) || !strcmp(scheme, "none") || !strcmp(scheme, "rope")) {
+    const char *reason = reason_against(policy, scheme);
+    if (!reason) {
         check_rows(model, scheme, policy);
     } else {
         locus_error error;
         const locus_session_params params = {
             .position = scheme, .attention = policy->text, .n_context = N};
         ck_assert_ptr_null(locus_session_create(model, &params, &error));
-        ck_assert_msg(strstr(error.message, "it has no positions between two"), "%s",
-                      error.message);
+        ck_assert_msg(strstr(error.message, reason), "%s", error.message);
     }
     locus_model_free(model);
+}
+END_TEST
+
+/* The matrix of figure 2 of the paper (chunks of 6, trained on 10), row by row from its formulas:
+ * what is seen is never at a distance of 10 or more, and the last 4 always at their own. */
+START_TEST(dual_chunks_have_the_papers_distances)
+{
+    static const int rows[][12] = {
+        [5] = {5, 4, 3, 2, 1, 0},
+        [6] = {6, 5, 4, 3, 2, 1, 0},
+        [7] = {7, 6, 5, 4, 3, 2, 1, 0},
+        [9] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0},
+        [11] = {9, 8, 7, 6, 5, 4, 5, 4, 3, 2, 1, 0},
+    };
+    struct locus_policy policy;
+    ck_assert_int_eq(locus_policy_parse(&policy, "dual-chunk:window=4,chunk=6", NULL), LOCUS_OK);
+    policy.first_position = 5;
+    for (int i = 0; i < 40; i++) {
+        struct locus_span spans[LOCUS_MAX_SPANS];
+        const int n = policy.kind->split(&policy, i, spans);
+        int j = 0;
+        ck_assert_int_eq(n, i < 6 ? 1 : i < 12 ? 2 : 3);
+        for (int s = 0; s < n; s++) {
+            ck_assert_int_eq(spans[s].first, j); /* each key once, in order */
+            ck_assert_int_eq(spans[s].moved, n - 1 - s);
+            for (; j < spans[s].end; j++) {
+                const int key = spans[s].group ? policy.kind->group_position(&policy, j)
+                                               : policy.first_position + j;
+                const int distance = spans[s].q_position - key;
+                ck_assert_int_le(distance, 9);
+                if (i - j < 4) ck_assert_int_eq(distance, i - j);
+                if (i / 6 - j / 6 > 1) ck_assert_int_eq(distance, 9 - j % 6);
+                if (i < 12 && rows[i][0]) ck_assert_int_eq(distance, rows[i][j]);
+            }
+        }
+        ck_assert_int_eq(j, i + 1);
+    }
 }
 END_TEST
 
@@ -339,6 +396,7 @@ START_TEST(texts_are_printed_in_full)
         {"self-extend:window=64,group=3", "self-extend:group=3,window=64"},
         {"rerope:window=9", "rerope:window=9"},
         {"leaky-rerope:k=4,window=9", "leaky-rerope:window=9,k=4"},
+        {"dual-chunk:window=4,chunk=9", "dual-chunk:chunk=9,window=4"},
     };
     locus_model *model = tiny_model(0, 0);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -377,6 +435,10 @@ static const char *const refused[][2] = {
     {"leaky-rerope:window=4", "k is missing"},
     {"leaky-rerope:window=4,k=0", "k is '0'; expected a whole number from 1 to 1024"},
     {"leaky-rerope:window=4,k=0.5", "k is '0.5'; expected a whole number"},
+    {"dual-chunk", "chunk is missing; expected dual-chunk:chunk=N,..."},
+    {"dual-chunk:chunk=9", "window is missing"},
+    {"dual-chunk:chunk=9,window=10", "chunk is 9 and window is 10; expected window at most chunk"},
+    {"dual-chunk:chunk=0,window=1", "chunk is '0'; expected a whole number from 1"},
 };
 
 START_TEST(wrong_texts_are_refused_in_one_line)
@@ -416,6 +478,9 @@ START_TEST(reach_is_where_distances_meet_the_trained_length)
     ck_assert_int_eq(locus_policy_reach(&known, 64), 64);
     ck_assert_int_eq(locus_policy_parse(&known, "leaky-rerope:window=64,k=4", NULL), LOCUS_OK);
     ck_assert_int_eq(locus_policy_reach(&known, 256), 64 + 4 * (256 - 64));
+    ck_assert_int_eq(locus_policy_parse(&known, "dual-chunk:chunk=192,window=64", NULL), LOCUS_OK);
+    ck_assert_int_eq(locus_policy_reach(&known, 256), INT_MAX);
+    ck_assert_int_eq(locus_policy_reach(&known, 255), 255);
 }
 END_TEST
 
@@ -426,6 +491,7 @@ int main(void)
     tcase_add_loop_test(tests, rows_see_what_a_plain_softmax_over_pairs_sees, 0,
                         N_CASES * N_SCHEMES);
     tcase_add_test(tests, rerope_distances_are_the_formulas);
+    tcase_add_test(tests, dual_chunks_have_the_papers_distances);
     tcase_add_loop_test(tests, local_layers_see_their_window_of_what_the_policy_shows, 0, N_CASES);
     tcase_add_loop_test(tests, attention_weights_are_those_of_the_plain_softmax, 0, N_CASES);
     tcase_add_test(tests, window_and_sinks_hold_only_what_is_in_sight);

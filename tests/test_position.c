@@ -23,7 +23,8 @@ static const char *const policies[] = {"full",
                                        "sinks:keep=3,size=20",
                                        "self-extend:group=3,window=10",
                                        "rerope:window=10",
-                                       "leaky-rerope:window=10,k=3"};
+                                       "leaky-rerope:window=10,k=3",
+                                       "dual-chunk:chunk=16,window=10"};
 
 enum { N_POLICIES = sizeof policies / sizeof *policies };
 
@@ -278,41 +279,55 @@ struct parity {
     double prompt, decode; /* the largest difference of a row */
 };
 
-/* Adds a golden if it is the scheme's. */
-static void add_golden(struct parity *parity, const char *file, const char *scheme)
+/* Adds what a golden's session differs by. */
+static void add_golden(struct parity *parity, const struct golden *golden)
 {
-    const char *name;
-    struct golden golden = golden_open(file);
-    size_t length = golden_scheme(&golden, &name);
-    const int n = golden.n_tokens, n_prompt = golden.n_prompt, n_vocab = golden.n_vocab;
-    const bool attends = golden.model->config.layers[0].mixer == &locus_attention_part;
-    if (attends && length == strlen(scheme) && memcmp(name, scheme, length) == 0) {
-        locus_error error;
-        float *logits = calloc((size_t)n * (size_t)n_vocab, sizeof *logits);
-        locus_session_params params = {.position = golden.position,
-                                       .n_context = n,
-                                       .n_threads = 1,
-                                       .cache_type = LOCUS_CACHE_F32};
-        locus_session *session = locus_session_create(golden.model, &params, &error);
-        ck_assert_msg(session != NULL, "%s: %s", file, error.message);
-        locus_session_eval(session, golden.tokens, n_prompt, logits, n_prompt, NULL);
-        for (int i = n_prompt; i < n; i++)
-            locus_session_eval(session, golden.tokens + i, 1, logits + i * n_vocab, 1, NULL);
-        const int first = n_prompt * n_vocab;
-        double prompt = difference(logits, golden.logits, n_prompt, n_vocab);
-        double decode = difference(logits + first, golden.logits + first, n - n_prompt, n_vocab);
-        ck_assert_msg(prompt <= 1e-4 && decode <= 1e-4, "%s: prompt %g, decoded %g", file, prompt,
-                      decode);
-        parity->n++;
-        parity->prompt = fmax(parity->prompt, prompt);
-        parity->decode = fmax(parity->decode, decode);
-        locus_session_free(session);
-        free(logits);
-    }
-    golden_close(&golden);
+    const int n = golden->n_tokens, n_prompt = golden->n_prompt, n_vocab = golden->n_vocab;
+    locus_error error;
+    float *logits = calloc((size_t)n * (size_t)n_vocab, sizeof *logits);
+    locus_session_params params = {.position = golden->position,
+                                   .attention = golden->attention,
+                                   .n_context = n,
+                                   .n_threads = 1,
+                                   .n_axes = golden->n_axes,
+                                   .cache_type = LOCUS_CACHE_F32};
+    locus_session *session = locus_session_create(golden->model, &params, &error);
+    ck_assert_msg(session != NULL, "%s: %s", golden->name, error.message);
+    golden_eval(golden, session, 0, n_prompt, logits);
+    for (int i = n_prompt; i < n; i++)
+        golden_eval(golden, session, i, 1, logits + i * n_vocab);
+    const int first = n_prompt * n_vocab;
+    double prompt = difference(logits, golden->logits, n_prompt, n_vocab);
+    double decode = difference(logits + first, golden->logits + first, n - n_prompt, n_vocab);
+    ck_assert_msg(prompt <= 1e-4 && decode <= 1e-4, "%s: prompt %g, decoded %g", golden->name,
+                  prompt, decode);
+    parity->n++;
+    parity->prompt = fmax(parity->prompt, prompt);
+    parity->decode = fmax(parity->decode, decode);
+    locus_session_free(session);
+    free(logits);
 }
 
-static struct parity check_golden(const char *scheme)
+/* Each golden model's, if it is the scheme's, or the policy's. */
+typedef bool belongs(const struct golden *golden, const char *name);
+
+static bool of_scheme(const struct golden *golden, const char *name)
+{
+    const char *scheme;
+    const size_t length = golden_scheme(golden, &scheme);
+    const bool attends = golden->model->config.layers[0].mixer == &locus_attention_part;
+    return attends && length == strlen(name) && memcmp(scheme, name, length) == 0;
+}
+
+static bool of_policy(const struct golden *golden, const char *name)
+{
+    const char *attention = golden->attention ? golden->attention : "full";
+    const size_t length = strcspn(attention, ":");
+    return length == strlen(name) && memcmp(attention, name, length) == 0 &&
+           locus_config_has(&golden->model->config, &locus_attention_part);
+}
+
+static struct parity check_golden(belongs *counts, const char *name)
 {
     struct parity parity = {0};
     DIR *folder = opendir(testing_golden(""));
@@ -321,10 +336,12 @@ static struct parity check_golden(const char *scheme)
         char *dot = strrchr(entry->d_name, '.');
         if (!dot || strcmp(dot, ".logits") != 0) continue;
         *dot = '\0';
-        add_golden(&parity, entry->d_name, scheme);
+        struct golden golden = golden_open(entry->d_name);
+        if (counts(&golden, name)) add_golden(&parity, &golden);
+        golden_close(&golden);
     }
     closedir(folder);
-    ck_assert_msg(parity.n > 0, "no golden logits for scheme %s", scheme);
+    ck_assert_msg(parity.n > 0, "no golden logits for %s", name);
     return parity;
 }
 
@@ -332,7 +349,7 @@ static struct parity check_golden(const char *scheme)
 
 /* All of it for one SPEC; returns how many texts were compared, and what a shift does. */
 static int check_spec(const locus_model *model, const char *spec, const char **shift,
-                      char refused[64])
+                      char refused[96])
 {
     int n = 0;
     for (int i = 0; i < N_POLICIES; i++) {
@@ -340,7 +357,7 @@ static int check_spec(const locus_model *model, const char *spec, const char **s
         if (!check_admission(model, &setting)) {
             char name[24];
             snprintf(name, sizeof name, " %.*s", (int)strcspn(policies[i], ":"), policies[i]);
-            if (!strstr(refused, name)) strncat(refused, name, 63 - strlen(refused));
+            if (!strstr(refused, name)) strncat(refused, name, 95 - strlen(refused));
             continue;
         }
         for (int type = LOCUS_CACHE_F32; type <= LOCUS_CACHE_Q8_0; type++, n += 4) {
@@ -367,14 +384,14 @@ START_TEST(scheme_keeps_its_properties)
 {
     const struct locus_position_scheme *scheme = locus_position_at((size_t)_i);
     const char *shift = NULL, *variant_shift = NULL;
-    char refused[64] = "";
+    char refused[96] = "";
     locus_model *model = tiny_model(0, 0);
     int n = check_spec(model, scheme->name, &shift, refused);
     for (int i = 0; i < spec_count(); i++)
         if (is_of(spec_at(i), scheme->name))
             n += check_spec(model, spec_at(i), &variant_shift, refused);
     int n_refused = check_parameters(model, scheme);
-    struct parity parity = check_golden(scheme->name);
+    const struct parity parity = check_golden(of_scheme, scheme->name);
     printf("%-15s %-14.1e %-14.1e %4d same  %-12s %3d SPECs%s%s\n", scheme->name, parity.prompt,
            parity.decode, n, shift, n_refused, *refused ? "," : "", refused);
     fflush(stdout);
@@ -392,6 +409,54 @@ START_TEST(local_layers_keep_the_bits_too)
 }
 END_TEST
 
+/* ---- policies ----------------------------------------------------------------------------- */
+
+/* The schemes that can't serve it, by their names. */
+static void list_refused(const locus_model *model, const char *policy, struct locus_buffer *names)
+{
+    for (size_t i = 0; i < locus_position_count(); i++) {
+        const char *scheme = locus_position_at(i)->name;
+        const struct setting setting = {.position = scheme, .attention = policy};
+        if (!check_admission(model, &setting)) locus_buffer_printf(names, " %s", scheme);
+    }
+}
+
+/* What check_spec leaves to the first policy; a row of the table is printed for each. */
+START_TEST(policy_keeps_its_properties)
+{
+    const struct setting setting = {.position = "rope", .attention = policies[_i]};
+    struct locus_buffer refused = {0};
+    locus_model *model = tiny_model(0, 0);
+    char name[24];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(policies[_i], ":"), policies[_i]);
+    check_cuts(model, &setting);
+    check_threads(model, &setting);
+    check_kernels(model, &setting);
+    const char *shift = check_shift(model, &setting);
+    list_refused(model, policies[_i], &refused);
+    const struct parity parity = check_golden(of_policy, name);
+    printf("%-15s %-14.1e %-14.1e %4d same  %-12s%s\n", name, parity.prompt, parity.decode, 4,
+           shift, refused.length ? refused.bytes : " none");
+    fflush(stdout);
+    locus_buffer_free(&refused);
+    locus_model_free(model);
+}
+END_TEST
+
+/* Each kind is in the list above. */
+START_TEST(every_policy_is_tried)
+{
+    const struct locus_policy_kind *kind;
+    for (int i = 0; (kind = locus_policy_kind_at(i)); i++) {
+        bool found = false;
+        for (int p = 0; p < N_POLICIES; p++)
+            found |= strncmp(policies[p], kind->name, strcspn(policies[p], ":")) == 0 &&
+                     strlen(kind->name) == strcspn(policies[p], ":");
+        ck_assert_msg(found, "%s", kind->name);
+    }
+}
+END_TEST
+
 int main(void)
 {
     printf("%-15s %-14s %-14s %-10s %-12s %s\n", "scheme", "prompt parity", "decode parity",
@@ -401,6 +466,8 @@ int main(void)
     TCase *tests = tcase_create("properties");
     tcase_add_loop_test(tests, scheme_keeps_its_properties, 0, (int)locus_position_count());
     tcase_add_test(tests, local_layers_keep_the_bits_too);
+    tcase_add_test(tests, every_policy_is_tried);
+    tcase_add_loop_test(tests, policy_keeps_its_properties, 0, N_POLICIES);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

@@ -154,7 +154,8 @@ static size_t row_offset(const struct unit *unit, int row)
 static void gather_queries(const struct unit *unit)
 {
     const struct locus_attention *attention = unit->attention;
-    const float *rows = unit->spans[0].moved ? attention->q_moved : attention->q;
+    const int moved = unit->spans[0].moved;
+    const float *rows = moved ? attention->q_moved[moved - 1] : attention->q;
     const size_t n = (size_t)n_heads(unit) * (size_t)attention->cache.head_dim;
     for (int row = unit->row; row < unit->row_end; row++)
         memcpy(unit->scratch.q + (size_t)(row - unit->row) * n, rows + row_offset(unit, row),

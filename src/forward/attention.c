@@ -55,13 +55,14 @@ static enum locus_status number_layers(struct locus_attention *attention,
     return LOCUS_OK;
 }
 
-/* Whether the policy moves rows of this session, or keeps keys twice. */
-static bool moves(const struct locus_session *session)
+/* How many positions the policy moves a query of this session to. */
+static int moves(const struct locus_session *session)
 {
     const struct locus_policy *policy = &session->setup.policy;
-    return policy->kind->moves && locus_policy_acts(policy, session->setup.capacity);
+    return locus_policy_acts(policy, session->setup.capacity) ? policy->kind->moves : 0;
 }
 
+/* Whether it keeps keys twice. */
 static bool groups(const struct locus_session *session)
 {
     const struct locus_policy *policy = &session->setup.policy;
@@ -113,12 +114,12 @@ static void lay_out(void *state, const struct locus_session *session, struct loc
     const size_t n = (size_t)session->setup.n_batch;
     const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
     const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
-    const size_t n_moved = moves(session) ? n : 0;
     attention->q = locus_arena_floats(arena, n, q_width);
     attention->k = locus_arena_floats(arena, n, kv_width);
     attention->v = locus_arena_floats(arena, n, kv_width);
-    attention->q_moved = locus_arena_floats(arena, n_moved, q_width);
-    attention->moved_positions = locus_arena_ints(arena, n_moved, 1);
+    for (int i = 0; i < LOCUS_MAX_MOVED; i++)
+        attention->q_moved[i] = locus_arena_floats(arena, i < moves(session) ? n : 0, q_width);
+    attention->moved_positions = locus_arena_ints(arena, moves(session) ? n : 0, 1);
     attention->k_group = locus_arena_floats(arena, groups(session) ? n : 0, kv_width);
     attention->attended = locus_arena_floats(arena, n, q_width);
 }
@@ -236,26 +237,34 @@ static void rotate_keys(const struct locus_session *session,
     }
 }
 
-/* The second rotation, from q and k as projected: queries to where their moved spans have them, and
+/* The query position of the row's spans of that kind; its own where it has none. */
+static int moved_position(const struct locus_session *session, int slot, int moved)
+{
+    struct locus_span spans[LOCUS_MAX_SPANS];
+    const int n = session->setup.policy.kind->split(&session->setup.policy, slot, spans);
+    for (int s = 0; s < n; s++)
+        if (spans[s].moved == moved) return spans[s].q_position;
+    return session->setup.first_position + slot;
+}
+
+/* The other rotations, from q and k as projected: queries to where their moved spans have them, and
  * keys into the group store. */
 static void move_rows(const struct pass *pass, struct locus_attention *attention, int layer,
                       int first, int n)
 {
     const struct locus_session *session = pass->session;
     const struct locus_config *config = &session->model->config;
-    const struct locus_policy *policy = &session->setup.policy;
     const int slot = pass->first_slot + first;
     const size_t q_width = (size_t)config->n_head * (size_t)config->head_dim;
     const size_t kv_width = (size_t)config->n_head_kv * (size_t)config->head_dim;
-    float *q = attention->q_moved + (size_t)first * q_width;
     int *positions = attention->moved_positions + first;
-    for (int i = 0; i < n; i++) {
-        struct locus_span spans[LOCUS_MAX_SPANS];
-        policy->kind->split(policy, slot + i, spans);
-        positions[i] = spans[0].q_position; /* a moved span comes first */
+    for (int moved = 1; moved <= moves(session); moved++) {
+        float *q = attention->q_moved[moved - 1] + (size_t)first * q_width;
+        for (int i = 0; i < n; i++)
+            positions[i] = moved_position(session, slot + i, moved);
+        memcpy(q, attention->q + (size_t)first * q_width, (size_t)n * q_width * sizeof *q);
+        rotate_queries(session, layer, q, slot, positions, n, true);
     }
-    memcpy(q, attention->q + (size_t)first * q_width, (size_t)n * q_width * sizeof *q);
-    rotate_queries(session, layer, q, slot, positions, n, true);
     if (!attention->k_group) return;
     float *k = attention->k_group + (size_t)first * kv_width;
     memcpy(k, attention->k + (size_t)first * kv_width, (size_t)n * kv_width * sizeof *k);
@@ -286,7 +295,7 @@ static void rotate_and_cache(const struct pass *pass, struct locus_attention *at
     norm_heads(pass, &weights->q_norm, q, n * q_width);
     norm_heads(pass, &weights->k_norm, k, n * kv_width);
     scale_queries(pass, layer, q, session->scratch.row_positions + first, n);
-    if (attention->q_moved) move_rows(pass, attention, layer, first, n);
+    if (moves(session)) move_rows(pass, attention, layer, first, n);
     const int *positions = session->scratch.row_positions + first;
     const int slot = pass->first_slot + first, cache_layer = attention->cache_layer[layer];
     const bool by_query =

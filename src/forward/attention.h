@@ -19,10 +19,11 @@ struct locus_attention {
     int *group_positions; /* [capacity]: those of the group store's keys; NULL: none */
 
     /* Scratch of one chunk. */
-    float *q, *k, *v;     /* [n, n_head * head_dim], twice [n, n_head_kv * head_dim] */
-    float *q_moved;       /* as q, at the positions of moved spans; NULL: the policy has none */
+    float *q, *k, *v; /* [n, n_head * head_dim], twice [n, n_head_kv * head_dim] */
+    /* As q, at the positions of moved spans; NULL: the policy has none. */
+    float *q_moved[LOCUS_MAX_MOVED];
     float *k_group;       /* as k, for the group store; NULL: none */
-    int *moved_positions; /* [n]: those of q_moved */
+    int *moved_positions; /* [n]: those of one q_moved */
     float *attended;      /* [n, n_head * head_dim] */
 };
 

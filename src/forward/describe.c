@@ -143,6 +143,97 @@ static enum locus_status set_counts(struct locus_description *description,
     return LOCUS_OK;
 }
 
+/* ---- models of which some layers attend ----------------------------------------------------- */
+
+static bool attends(const struct locus_model *model, int layer)
+{
+    return model->config.layers[layer].mixer == &locus_attention_part;
+}
+
+/* The layers that attend, the first few. */
+static void list_attending(const struct locus_model *model, struct locus_buffer *out)
+{
+    enum { MOST = 8 };
+    int n = 0;
+    for (int layer = 0; layer < model->config.n_layer; layer++) {
+        if (!attends(model, layer)) continue;
+        if (n == MOST) locus_buffer_printf(out, ",...");
+        if (n++ < MOST) locus_buffer_printf(out, "%s%d", n > 1 ? "," : "", layer);
+    }
+}
+
+static enum locus_status refuse_layers(const struct locus_model *model, const char *position,
+                                       const char *what, const char *layers, locus_error *error)
+{
+    struct locus_buffer attending = {0};
+    list_attending(model, &attending);
+    const enum locus_status status =
+        locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
+                   "position '%.80s': %s %.40s don't attend, and have no use for positions; those "
+                   "that do: %s",
+                   position, what, layers, attending.failed ? "others" : attending.bytes);
+    locus_buffer_free(&attending);
+    return status;
+}
+
+/* Whether an attending layer is among those of SPEC `index`. */
+static bool reaches(const struct locus_layer_specs *specs, const struct locus_model *model,
+                    int index)
+{
+    for (int layer = 0; layer < model->config.n_layer; layer++)
+        if (attends(model, layer) && locus_layer_specs_at(specs, layer) == index) return true;
+    return false;
+}
+
+/* A layer that is named by its number. */
+static int scan_named(const struct locus_layer_list *list, const struct locus_model *model)
+{
+    for (int i = 0; i < list->n; i++) {
+        const struct locus_layer_range *range = &list->ranges[i];
+        if (range->end == range->first + 1 && !attends(model, range->first)) return range->first;
+    }
+    return -1;
+}
+
+/* Refuses a list of layers that don't attend, or one that names such a layer by its number. */
+static enum locus_status check_list(const struct locus_layer_specs *specs, int index,
+                                    const struct locus_model *model, const char *position,
+                                    locus_error *error)
+{
+    struct locus_buffer list = {0};
+    const int scan = scan_named(&specs->layers[index], model);
+    if (scan < 0 && reaches(specs, model, index)) return LOCUS_OK;
+    if (scan >= 0)
+        locus_buffer_printf(&list, "%d", scan);
+    else
+        locus_layer_list_print(&specs->layers[index], &list);
+    const enum locus_status status =
+        list.failed ? locus_fail_memory(error, list.length)
+                    : refuse_layers(model, position, "layers", list.bytes, error);
+    locus_buffer_free(&list);
+    return status;
+}
+
+/* The caller's SPECs are to do something: none may be for layers alone that don't attend. What he
+ * says of values alone leaves the checkpoint's lists as they are. */
+static enum locus_status check_layers(const struct locus_layer_specs *specs,
+                                      const struct locus_model *model, const char *position,
+                                      locus_error *error)
+{
+    enum locus_status status = LOCUS_OK;
+    bool all = true;
+    if (!position || !specs->says_layers) return LOCUS_OK;
+    for (int layer = 0; layer < model->config.n_layer; layer++)
+        all &= attends(model, layer);
+    if (all) return LOCUS_OK;
+    for (int i = 1; i < specs->n && !status; i++)
+        status = check_list(specs, i, model, position, error);
+    const struct locus_position_scheme *first = specs->specs[0].scheme;
+    const bool idle = (first->rotate || first->bias) && !first->embed && !reaches(specs, model, 0);
+    return !status && idle ? refuse_layers(model, position, "those of", first->name, error)
+                           : status;
+}
+
 /* ---- policy and SPEC ---------------------------------------------------------------------- */
 
 static enum locus_status set_policy(struct locus_description *description, const char *attention,
@@ -172,6 +263,7 @@ static enum locus_status resolve(struct locus_description *description,
     }
     enum locus_status status = locus_layer_specs_resolve(
         &description->specs, params->position, model->config.position, params->scheme, &env, error);
+    if (!status) status = check_layers(&description->specs, model, params->position, error);
     if (status) return status;
     struct locus_buffer printed = {0};
     locus_layer_specs_print(&description->specs, &printed);

@@ -13,6 +13,13 @@
  *   leaky-rerope distances d from `window` on are window + (d - window) / k, of which ReRoPE is the
  *                limit: farther keys stand at j / k, the query at (i - window) / k + window (the
  *                same). At d = window both halves say the same.
+ *   dual-chunk   dual chunk attention (An et al., "Training-Free Long-Context Scaling of Large
+ *                Language Models", arXiv 2402.17463, section 3.2). Chunks of s tokens; keys stand
+ * at j mod s. Those of the row's own chunk keep their distances (intra-chunk); for the chunk
+ * before, the query stands at s + min(i mod s, w - 1) (successive chunk: the last w keep theirs,
+ * too); for all others at s + w - 1 (inter-chunk). w, the local window, is the trained length less
+ * s, as the paper has it: s + w - 1 is then the longest distance that the model knows. (The
+ * authors' code has one more.)
  */
 #include "forward/policy.h"
 
@@ -20,6 +27,7 @@
 #include <string.h>
 
 #include "base/spec.h"
+#include "kernels/kernels.h"
 
 /* ---- the policies ------------------------------------------------------------------------- */
 
@@ -41,6 +49,7 @@ static const struct locus_policy_kind full = {
     .split = split_full,
 };
 
+/* Or what else comes first. */
 static int window_size(const struct locus_policy *policy)
 {
     return policy->values[0];
@@ -87,7 +96,7 @@ static int split_sinks(const struct locus_policy *policy, int slot, struct locus
     const int keep = sinks_keep(policy), size = sinks_size(policy);
     if (slot < size) return split_full(policy, slot, spans);
     spans[0] = (struct locus_span){
-        .end = keep, .q_position = policy->first_position + size - 1, .moved = true};
+        .end = keep, .q_position = policy->first_position + size - 1, .moved = 1};
     spans[1] = own_span(policy, slot - (size - keep) + 1, slot);
     return 2;
 }
@@ -108,7 +117,7 @@ static const struct locus_policy_kind sinks = {
     .plain = sinks_size,
     .pinned = sinks_keep,
     .hides = true,
-    .moves = true,
+    .moves = 1,
 };
 
 static int extend_window(const struct locus_policy *policy)
@@ -123,7 +132,7 @@ static int split_extend(const struct locus_policy *policy, int slot, struct locu
     spans[0] = (struct locus_span){.end = slot - size + 1,
                                    .q_position = (policy->first_position + slot) / group + size -
                                                  size / group,
-                                   .moved = true,
+                                   .moved = 1,
                                    .group = true};
     spans[1] = own_span(policy, slot - size + 1, slot);
     return 2;
@@ -156,7 +165,7 @@ static const struct locus_policy_kind self_extend = {
     .params = extend_params,
     .split = split_extend,
     .plain = extend_window,
-    .moves = true,
+    .moves = 1,
     .group_position = extend_position,
     .reach = extend_reach,
 };
@@ -165,8 +174,8 @@ static int split_rerope(const struct locus_policy *policy, int slot, struct locu
 {
     const int size = policy->values[0];
     if (slot < size) return split_full(policy, slot, spans);
-    spans[0] = (struct locus_span){
-        .end = slot - size + 1, .q_position = size, .moved = true, .group = true};
+    spans[0] =
+        (struct locus_span){.end = slot - size + 1, .q_position = size, .moved = 1, .group = true};
     spans[1] = own_span(policy, slot - size + 1, slot);
     return 2;
 }
@@ -194,7 +203,7 @@ static const struct locus_policy_kind rerope = {
     .params = rerope_params,
     .split = split_rerope,
     .plain = window_size,
-    .moves = true,
+    .moves = 1,
     .group_position = rerope_position,
     .reach = rerope_reach,
 };
@@ -216,7 +225,7 @@ static int split_leaky(const struct locus_policy *policy, int slot, struct locus
     if (slot < leaky_window(policy)) return split_full(policy, slot, spans);
     spans[0] = (struct locus_span){.end = slot - size + 1,
                                    .q_position = at - size + size * leaky_divisor(policy),
-                                   .moved = true,
+                                   .moved = 1,
                                    .group = true};
     spans[1] = own_span(policy, slot - size + 1, slot);
     return 2;
@@ -248,14 +257,68 @@ static const struct locus_policy_kind leaky_rerope = {
     .params = leaky_params,
     .split = split_leaky,
     .plain = leaky_window,
-    .moves = true,
+    .moves = 1,
     .group_position = leaky_position,
     .divisor = leaky_divisor,
     .reach = leaky_reach,
 };
 
-static const struct locus_policy_kind *const kinds[] = {&full,        &window, &sinks,
-                                                        &self_extend, &rerope, &leaky_rerope};
+static const char *check_dual(const struct locus_policy *policy)
+{
+    return policy->values[1] <= policy->values[0] ? NULL : "expected window at most chunk";
+}
+
+static int dual_position(const struct locus_policy *policy, int slot)
+{
+    return slot % policy->values[0];
+}
+
+static int split_dual(const struct locus_policy *policy, int slot, struct locus_span *spans)
+{
+    const int chunk = policy->values[0], local = policy->values[1];
+    const int at = slot % chunk, start = slot - at, previous = start - chunk;
+    int n = 0;
+    if (previous > 0)
+        spans[n++] = (struct locus_span){
+            .end = previous, .q_position = chunk + local - 1, .moved = 2, .group = true};
+    if (start > 0)
+        spans[n++] = (struct locus_span){.first = previous,
+                                         .end = start,
+                                         .q_position = chunk + (at < local ? at : local - 1),
+                                         .moved = 1,
+                                         .group = true};
+    spans[n++] = own_span(policy, start, slot);
+    return n;
+}
+
+static int dual_reach(const struct locus_policy *policy, int trained_length)
+{
+    const long long longest = (long long)policy->values[0] + policy->values[1];
+    return longest <= trained_length ? INT_MAX : trained_length;
+}
+
+static const struct locus_param dual_params[] = {
+    {"chunk", LOCUS_PARAM_INT, NULL, 1, 1 << 30, NULL, true, "tokens of a chunk"},
+    {"window", LOCUS_PARAM_INT, NULL, 1, 1 << 30, NULL, true,
+     "distances below it are left as they are; chunk and it are the trained length together"},
+    {0},
+};
+
+static const struct locus_policy_kind dual_chunk = {
+    .name = "dual-chunk",
+    .summary = "tokens before the last `chunk` are seen at places within theirs, none farther than "
+               "chunk + `window` (dual chunk attention)",
+    .params = dual_params,
+    .check = check_dual,
+    .split = split_dual,
+    .plain = window_size,
+    .moves = 2,
+    .group_position = dual_position,
+    .reach = dual_reach,
+};
+
+static const struct locus_policy_kind *const kinds[] = {
+    &full, &window, &sinks, &self_extend, &rerope, &leaky_rerope, &dual_chunk};
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -354,16 +417,32 @@ void locus_policy_print(const struct locus_policy *policy, struct locus_buffer *
 /* So that a moved query's position, window * k more at most, is an int. */
 enum { MOST_DIVIDED = 1 << 30 };
 
-/* Why a scheme can't serve the policy; NULL: it can. */
-static const char *reason_against(const struct locus_policy_kind *kind,
-                                  const struct locus_position *position)
+/* Whether each block of keys in the group store is at rising positions, as near to each other as
+ * slots are. */
+static bool blocks_rise(const struct locus_policy *policy, int capacity)
 {
+    for (int slot = 0; policy->kind->group_position && slot < capacity; slot++) {
+        const int start = slot / LOCUS_KV_BLOCK * LOCUS_KV_BLOCK;
+        const int past = policy->kind->group_position(policy, slot) -
+                         policy->kind->group_position(policy, start);
+        if (past < 0 || past >= LOCUS_KV_BLOCK) return false;
+    }
+    return true;
+}
+
+/* Why a scheme can't serve the policy; NULL: it can. */
+static const char *reason_against(const struct locus_policy *policy,
+                                  const struct locus_position *position, int capacity)
+{
+    const struct locus_policy_kind *kind = policy->kind;
     if (kind->moves && locus_position_embeds(position))
         return "it adds positions to the tokens, which can't be moved afterwards";
     if (kind->moves && position->frame == LOCUS_FRAME_QUERY)
         return "its keys depend on the length of the text, which moved positions don't tell";
     if (kind->divisor && !locus_position_takes_fractions(position))
         return "it has no positions between two";
+    if (position->frame == LOCUS_FRAME_BLOCK && !blocks_rise(policy, capacity))
+        return "its keys are kept relative to blocks of 64; a chunk of a multiple of 64 can be";
     if (locus_position_whole_row(position))
         return "it counts over all keys before a token, at one position each";
     return NULL;
@@ -381,7 +460,7 @@ enum locus_status locus_policy_admit(const struct locus_policy *policy,
                           kind->name, MOST_DIVIDED, (long long)policy->first_position + capacity);
     for (int i = 0; i < positions->n; i++) {
         const struct locus_position *position = &positions->schemes[i];
-        const char *reason = reason_against(kind, position);
+        const char *reason = reason_against(policy, position, capacity);
         if (reason)
             return locus_fail(error, LOCUS_ERROR_UNSUPPORTED,
                               "attention %s can't serve position %s: %s; expected another scheme, "

@@ -1,7 +1,7 @@
 /* Cache policies: which keys a row sees, and at which positions.
  *
- * A policy divides the keys of the row in slot i into at most two spans. A span has one position of
- * the query; a key's position depends on its slot alone, so that keys are cached rotated.
+ * A policy divides the keys of the row in slot i into at most three spans. A span has one position
+ * of the query; a key's position depends on its slot alone, so that keys are cached rotated.
  */
 #ifndef LOCUS_FORWARD_POLICY_H
 #define LOCUS_FORWARD_POLICY_H
@@ -16,11 +16,11 @@ struct locus_policy;
 struct locus_span {
     int first, end; /* slots; nothing to see where end <= first */
     int q_position;
-    bool moved; /* q_position is not the row's own: the second rotation of the query */
+    int moved;  /* 0: q_position is the row's own; 1, 2: another one, the query rotated anew */
     bool group; /* keys are those of the group store, at group_position */
 };
 
-enum { LOCUS_MAX_SPANS = 2, LOCUS_POLICY_PARAMS = 2 };
+enum { LOCUS_MAX_SPANS = 3, LOCUS_MAX_MOVED = 2, LOCUS_POLICY_PARAMS = 2 };
 
 struct locus_policy_kind {
     const char *name, *summary;
@@ -36,7 +36,7 @@ struct locus_policy_kind {
     /* OPTIONAL: the first slots that rows never cease to see. */
     int (*pinned)(const struct locus_policy *policy);
     bool hides; /* beyond, some keys are not seen, and need not be held */
-    bool moves; /* beyond, some keys are seen at another distance */
+    int moves;  /* beyond, some keys are seen at another distance: the most that `moved` is */
     /* OPTIONAL: the position of a slot's key in the group store, where keys are cached again. */
     int (*group_position)(const struct locus_policy *policy, int slot);
     /* OPTIONAL: what positions of moved spans and of the group store are counted in: as many make

@@ -247,32 +247,6 @@ static enum locus_status check_list(const struct locus_layer_specs *specs, int i
     return LOCUS_OK;
 }
 
-/* Those of the layers that differ. */
-static enum locus_status resolve_parts(struct locus_layer_specs *specs, const struct cut *cut,
-                                       const struct locus_position_scheme *scheme,
-                                       const struct locus_position_env *env)
-{
-    struct locus_buffer first = {0};
-    enum locus_status status = LOCUS_OK;
-    locus_position_print(&specs->specs[0], &first);
-    if (first.failed) status = locus_fail_memory(cut->source.error, first.length);
-    for (int i = 1; i < cut->n && !status; i++) {
-        struct locus_spec_source source = cut->source;
-        source.text = cut->specs[i];
-        specs->layers[i] = cut->layers[i];
-        status = locus_spec_resolve(&specs->specs[i], &source, first.bytes, scheme, env);
-        if (!status && specs->specs[i].scheme->embed)
-            status = locus_spec_refuse(&source,
-                                       "%s adds to the tokens, before any layer; expected "
-                                       "it as the first scheme",
-                                       specs->specs[i].scheme->name);
-        if (!status) status = check_list(specs, i, &cut->source, env->n_layer);
-        specs->n++;
-    }
-    locus_buffer_free(&first);
-    return status;
-}
-
 static const struct locus_position_scheme *first_scheme(const char *text,
                                                         const struct locus_position_scheme *users)
 {
@@ -290,22 +264,54 @@ static const struct locus_position_scheme *scheme_of_own(const struct locus_posi
     return scheme;
 }
 
-/* `text` and what it takes over from own (n 0: nothing). */
+/* Those of the layers that differ. What they don't name is as in the first, or else in `own` (NULL:
+ * nothing), whichever has their NAME. */
+static enum locus_status resolve_parts(struct locus_layer_specs *specs, const struct cut *cut,
+                                       const char *own, const struct locus_position_scheme *scheme,
+                                       const struct locus_position_env *env)
+{
+    struct locus_buffer first = {0};
+    enum locus_status status = LOCUS_OK;
+    locus_position_print(&specs->specs[0], &first);
+    if (first.failed) status = locus_fail_memory(cut->source.error, first.length);
+    for (int i = 1; i < cut->n && !status; i++) {
+        struct locus_spec_source source = cut->source;
+        source.text = cut->specs[i];
+        const struct locus_position_scheme *named = first_scheme(source.text, scheme);
+        const bool as_own = own && first_scheme(own, scheme_of_own(scheme)) == named;
+        const char *rest = named == specs->specs[0].scheme ? first.bytes : as_own ? own : NULL;
+        specs->layers[i] = cut->layers[i];
+        status = locus_spec_resolve(&specs->specs[i], &source, rest, scheme, env);
+        if (!status && specs->specs[i].scheme->embed)
+            status = locus_spec_refuse(&source,
+                                       "%s adds to the tokens, before any layer; expected "
+                                       "it as the first scheme",
+                                       specs->specs[i].scheme->name);
+        if (!status) status = check_list(specs, i, &cut->source, env->n_layer);
+        specs->n++;
+    }
+    locus_buffer_free(&first);
+    return status;
+}
+
+/* `text` and what it takes over from own (n 0: nothing), whose first scheme may be the `same`. */
 static enum locus_status resolve_cuts(struct locus_layer_specs *specs, const struct cut *text,
-                                      const struct cut *own,
+                                      const struct cut *own, bool same,
                                       const struct locus_position_scheme *scheme,
                                       const struct locus_position_env *env)
 {
     struct locus_spec_source source = text->source;
     source.text = text->specs[0];
+    const char *first = own->n ? own->specs[0] : NULL;
     enum locus_status status =
-        locus_spec_resolve(&specs->specs[0], &source, own->n ? own->specs[0] : NULL, scheme, env);
+        locus_spec_resolve(&specs->specs[0], &source, same ? first : NULL, scheme, env);
     if (status) return status;
-    const bool takes_over = own->n > 1 && text->inherits && !text->says_layers;
+    const bool takes_over = same && own->n > 1 && text->inherits && !text->says_layers;
     specs->n = 1;
-    status = takes_over ? resolve_parts(specs, own, scheme_of_own(scheme), env)
-                        : resolve_parts(specs, text, scheme, env);
-    specs->alone = own->n > 1 && specs->n == 1;
+    status = takes_over ? resolve_parts(specs, own, NULL, scheme_of_own(scheme), env)
+                        : resolve_parts(specs, text, text->inherits ? first : NULL, scheme, env);
+    specs->says_layers = text->says_layers;
+    specs->alone = same && own->n > 1 && specs->n == 1;
     return status;
 }
 
@@ -317,17 +323,20 @@ static enum locus_status resolve(struct locus_layer_specs *specs,
     struct cut cut = {0}, own_cut = {0};
     struct locus_layer_specs resolved = {0};
     enum locus_status status = cut_text(&cut, source, env->n_layer);
-    if (!status && own && own != source->text &&
-        first_scheme(own, scheme_of_own(scheme)) == first_scheme(source->text, scheme)) {
-        /* With inherit=0 a wrong one is as good as none. */
+    const bool other = own && own != source->text;
+    const bool same =
+        other && first_scheme(own, scheme_of_own(scheme)) == first_scheme(source->text, scheme);
+    if (!status && other && (same || cut.n > 1)) {
+        /* With inherit=0, or another NAME, a wrong one is as good as none. */
+        const bool matters = cut.inherits && same;
         const struct locus_spec_source own_source = {.text = own,
                                                      .origin = "the checkpoint's position",
                                                      .status = LOCUS_ERROR_FORMAT,
-                                                     .error = cut.inherits ? source->error : NULL};
+                                                     .error = matters ? source->error : NULL};
         status = cut_text(&own_cut, &own_source, env->n_layer);
-        if (status && !cut.inherits) status = LOCUS_OK, own_cut.n = 0;
+        if (status && !matters) status = LOCUS_OK, own_cut.n = 0;
     }
-    if (!status) status = resolve_cuts(&resolved, &cut, &own_cut, scheme, env);
+    if (!status) status = resolve_cuts(&resolved, &cut, &own_cut, same, scheme, env);
     free_cut(&cut);
     free_cut(&own_cut);
     if (!status) *specs = resolved;

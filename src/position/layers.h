@@ -29,13 +29,14 @@ struct locus_layer_specs {
     struct locus_position_spec specs[LOCUS_MAX_SCHEMES];
     struct locus_layer_list layers[LOCUS_MAX_SCHEMES];
     int n;
-    bool alone; /* of all layers, where the checkpoint's own SPEC has more than one */
+    bool alone;       /* of all layers, where the checkpoint's own SPEC has more than one */
+    bool says_layers; /* which layers differ, if any, is the text's own, not the checkpoint's */
 };
 
 /* Resolves `text`, its SPECs as locus_spec_resolve does one. Keys that a later SPEC doesn't name
- * are as in the first, where the NAME is the same. Where `text` has one SPEC alone, and takes
- * values over from `own`, it takes over the layers that differ, too. nope_every=N, in the first
- * SPEC, is short for
+ * are as in the first, where the NAME is the same, else as in `own`'s first, where that is. Where
+ * `text` has one SPEC alone, and takes values over from `own`, it takes over the layers that
+ * differ, too. nope_every=N, in the first SPEC, is short for
  * "; layers N-1::N none", and nope_every=0 says that no layer differs. */
 enum locus_status locus_layer_specs_resolve(struct locus_layer_specs *specs, const char *text,
                                             const char *own,

@@ -25,7 +25,6 @@
 #include "position/registry.h"
 #include "position/rope_params.h"
 #include "position/tables.h"
-#include "position/tensors.h"
 
 enum { MAX_AXES = 3 };
 
@@ -53,46 +52,6 @@ struct rope {
 static size_t half_of(const struct rope *rope)
 {
     return (size_t)rope->dim / 2;
-}
-
-static enum locus_status find_divisors(const struct locus_position_env *env, const char *name,
-                                       int half, const float **divisors, locus_error *error)
-{
-    const struct locus_tensor_query query = {env, "rope", LOCUS_WHOLE_MODEL};
-    enum locus_status status = locus_tensor_find(&query, name, 1, half, divisors, NULL, error);
-    for (int k = 0; !status && k < half; k++)
-        if (!isfinite((*divisors)[k]) || (*divisors)[k] < 1e-6f)
-            return locus_fail(error, LOCUS_ERROR_FORMAT,
-                              "position rope: %s[%d] is %g; expected a number above 0", name, k,
-                              (double)(*divisors)[k]);
-    return status;
-}
-
-/* rope_freqs.weight divides all frequencies (Llama 3.1's scaling, in GGUF files); LongRoPE has two
- * such tensors. */
-static enum locus_status find_tensors(struct locus_rope_scaling *scaling,
-                                      const struct locus_position_env *env, locus_error *error)
-{
-    const char *always = "rope_freqs.weight";
-    int half = scaling->dim / 2;
-    enum locus_status status = LOCUS_OK;
-    if (locus_tensor_exists(env, always)) {
-        if (scaling->kind == LOCUS_ROPE_LLAMA3)
-            return locus_fail(
-                error, LOCUS_ERROR_ARGUMENT,
-                "position rope: the checkpoint's %s holds its llama3 scaling already; "
-                "expected another scaling, or none",
-                always);
-        status = find_divisors(env, always, half, &scaling->divisors, error);
-    }
-    if (scaling->kind != LOCUS_ROPE_LONGROPE) return status;
-    if (!status && scaling->factors != LOCUS_ROPE_LONG)
-        status =
-            find_divisors(env, "rope_factors_short.weight", half, &scaling->short_factors, error);
-    if (!status && scaling->factors != LOCUS_ROPE_SHORT)
-        status =
-            find_divisors(env, "rope_factors_long.weight", half, &scaling->long_factors, error);
-    return status;
 }
 
 static void free_rope(void *state)
@@ -222,7 +181,7 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
     struct locus_rope_scaling scaling = locus_rope_read(spec);
     int length = locus_position_int(spec, "length");
     enum locus_status status = locus_rope_check(&scaling, env->head_dim, error);
-    if (!status) status = find_tensors(&scaling, env, error);
+    if (!status) status = locus_rope_find_tensors(&scaling, env, error);
     if (status) return status;
     struct rope *rope = calloc(1, sizeof *rope);
     if (!rope) return locus_fail_memory(error, sizeof *rope);
@@ -237,7 +196,7 @@ static enum locus_status init_rope(void **state, const struct locus_position_env
         .dynamic = scaling.kind == LOCUS_ROPE_DYNAMIC,
         .own_ladders = locus_position_int(spec, "ladder") == 1,
     };
-    rope->n_pairs = (size_t)(locus_position_number(spec, "p") * scaling.dim / 2);
+    rope->n_pairs = (size_t)locus_rope_pairs(spec);
     if (rope->n_pairs == 0)
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position rope: p is %g, which rotates none of %d pairs; expected %g or "

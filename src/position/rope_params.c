@@ -1,10 +1,12 @@
 /* RoPE's parameters: see rope_params.h. */
 #include "position/rope_params.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "position/places.h"
+#include "position/tensors.h"
 
 const struct locus_param locus_rope_params[] = {
     {"pairs", LOCUS_PARAM_CHOICE, "half", 0, 0, "half|adjacent", true,
@@ -66,6 +68,11 @@ struct locus_rope_scaling locus_rope_read(const struct locus_position_spec *spec
     };
 }
 
+int locus_rope_pairs(const struct locus_position_spec *spec)
+{
+    return (int)(locus_position_number(spec, "p") * locus_position_int(spec, "dim") / 2);
+}
+
 enum locus_status locus_rope_check(const struct locus_rope_scaling *scaling, int head_dim,
                                    locus_error *error)
 {
@@ -94,6 +101,46 @@ enum locus_status locus_rope_check(const struct locus_rope_scaling *scaling, int
         return locus_fail(error, LOCUS_ERROR_ARGUMENT,
                           "position rope: trained is 1; expected 2 or more for scaling=longrope");
     return LOCUS_OK;
+}
+
+static enum locus_status find_divisors(const struct locus_position_env *env, const char *name,
+                                       int half, const float **divisors, locus_error *error)
+{
+    const struct locus_tensor_query query = {env, "rope", LOCUS_WHOLE_MODEL};
+    enum locus_status status = locus_tensor_find(&query, name, 1, half, divisors, NULL, error);
+    for (int k = 0; !status && k < half; k++)
+        if (!isfinite((*divisors)[k]) || (*divisors)[k] < 1e-6f)
+            return locus_fail(error, LOCUS_ERROR_FORMAT,
+                              "position rope: %s[%d] is %g; expected a number above 0", name, k,
+                              (double)(*divisors)[k]);
+    return status;
+}
+
+/* rope_freqs.weight divides all frequencies (Llama 3.1's scaling, in GGUF files); LongRoPE has two
+ * such tensors. */
+enum locus_status locus_rope_find_tensors(struct locus_rope_scaling *scaling,
+                                          const struct locus_position_env *env, locus_error *error)
+{
+    const char *always = "rope_freqs.weight";
+    int half = scaling->dim / 2;
+    enum locus_status status = LOCUS_OK;
+    if (locus_tensor_exists(env, always)) {
+        if (scaling->kind == LOCUS_ROPE_LLAMA3)
+            return locus_fail(
+                error, LOCUS_ERROR_ARGUMENT,
+                "position rope: the checkpoint's %s holds its llama3 scaling already; "
+                "expected another scaling, or none",
+                always);
+        status = find_divisors(env, always, half, &scaling->divisors, error);
+    }
+    if (scaling->kind != LOCUS_ROPE_LONGROPE) return status;
+    if (!status && scaling->factors != LOCUS_ROPE_LONG)
+        status =
+            find_divisors(env, "rope_factors_short.weight", half, &scaling->short_factors, error);
+    if (!status && scaling->factors != LOCUS_ROPE_SHORT)
+        status =
+            find_divisors(env, "rope_factors_long.weight", half, &scaling->long_factors, error);
+    return status;
 }
 
 /* Where each row is rotated by its own length, and the text's is known, all are rotated by that. */

@@ -12,6 +12,13 @@ struct locus_rope_scaling locus_rope_read(const struct locus_position_spec *spec
 enum locus_status locus_rope_check(const struct locus_rope_scaling *scaling, int head_dim,
                                    locus_error *error);
 
+/* Its tensors, those that the checkpoint has or the scaling must have. */
+enum locus_status locus_rope_find_tensors(struct locus_rope_scaling *scaling,
+                                          const struct locus_position_env *env, locus_error *error);
+
+/* Pairs that are rotated: the first ones (p-RoPE), of dim / 2. */
+int locus_rope_pairs(const struct locus_position_spec *spec);
+
 /* The hooks of those names. */
 void locus_rope_settle(struct locus_position_spec *spec, const struct locus_position_env *env);
 double locus_rope_reach(const struct locus_position_spec *spec, const char **formula);

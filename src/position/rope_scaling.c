@@ -26,12 +26,19 @@ static double stretched_base(const struct locus_rope_scaling *scaling, double s)
     return scaling->base * locus_power(s, r / (r - 2));
 }
 
-static double base_for(const struct locus_rope_scaling *scaling, double n)
+/* Dynamic's alpha for a text of n positions, more than L. */
+static double dynamic_alpha(const struct locus_rope_scaling *scaling, double n)
+{
+    const double s = scaling->factor;
+    return s * n / scaling->trained - (s - 1);
+}
+
+double locus_rope_base(const struct locus_rope_scaling *scaling, double n)
 {
     double s = scaling->factor;
     if (scaling->kind == LOCUS_ROPE_NTK) return stretched_base(scaling, s);
     if (scaling->kind == LOCUS_ROPE_DYNAMIC && n > scaling->trained)
-        return stretched_base(scaling, s * n / scaling->trained - (s - 1));
+        return stretched_base(scaling, dynamic_alpha(scaling, n));
     return scaling->base;
 }
 
@@ -82,18 +89,28 @@ static const float *longrope_factors(const struct locus_rope_scaling *scaling, d
     return is_long ? scaling->long_factors : scaling->short_factors;
 }
 
+/* theta of pair k; base' is that of n. */
+static double frequency(const struct locus_rope_scaling *scaling, double base, double n, int k)
+{
+    double theta = locus_power(base, -2.0 * k / scaling->dim);
+    if (scaling->divisors) theta /= (double)scaling->divisors[k];
+    if (scaling->kind == LOCUS_ROPE_LINEAR) theta /= scaling->factor;
+    if (scaling->kind == LOCUS_ROPE_YARN) theta = yarn_frequency(scaling, k, theta);
+    if (scaling->kind == LOCUS_ROPE_LLAMA3) theta = llama3_frequency(scaling, theta);
+    if (scaling->kind == LOCUS_ROPE_LONGROPE) theta /= (double)longrope_factors(scaling, n)[k];
+    return theta;
+}
+
+double locus_rope_frequency(const struct locus_rope_scaling *scaling, double n, int k)
+{
+    return frequency(scaling, locus_rope_base(scaling, n), n, k);
+}
+
 void locus_rope_frequencies(const struct locus_rope_scaling *scaling, double n, double *theta)
 {
-    double base = base_for(scaling, n);
-    for (int k = 0; k < scaling->dim / 2; k++) {
-        theta[k] = locus_power(base, -2.0 * k / scaling->dim);
-        if (scaling->divisors) theta[k] /= (double)scaling->divisors[k];
-        if (scaling->kind == LOCUS_ROPE_LINEAR) theta[k] /= scaling->factor;
-        if (scaling->kind == LOCUS_ROPE_YARN) theta[k] = yarn_frequency(scaling, k, theta[k]);
-        if (scaling->kind == LOCUS_ROPE_LLAMA3) theta[k] = llama3_frequency(scaling, theta[k]);
-        if (scaling->kind == LOCUS_ROPE_LONGROPE)
-            theta[k] /= (double)longrope_factors(scaling, n)[k];
-    }
+    const double base = locus_rope_base(scaling, n);
+    for (int k = 0; k < scaling->dim / 2; k++)
+        theta[k] = frequency(scaling, base, n, k);
 }
 
 bool locus_rope_varies(const struct locus_rope_scaling *scaling)
@@ -112,7 +129,50 @@ double locus_rope_magnitude(const struct locus_rope_scaling *scaling)
     return yarn ? 0.1 * log_factor + 1 : sqrt(1 + log_factor / locus_log(scaling->trained));
 }
 
+/* ---- reach -------------------------------------------------------------------------------- */
+
+/* Pair k = pair_of_turns(1), and those after it, don't turn full circle within L. Under ntk and
+ * dynamic their frequencies are divided by alpha^(2k/(r-2)). */
+static double ntk_exponent(const struct locus_rope_scaling *scaling)
+{
+    const double k = pair_of_turns(scaling, 1);
+    return 2 * (k < 0 ? 0 : k) / (scaling->dim - 2);
+}
+
 double locus_rope_ntk_reach(const struct locus_rope_scaling *scaling)
 {
     return locus_power(scaling->factor, 2 * pair_of_turns(scaling, 1) / (scaling->dim - 2));
+}
+
+static double plain_frequency(const struct locus_rope_scaling *scaling, int k)
+{
+    const double theta = locus_power(scaling->base, -2.0 * k / scaling->dim);
+    return scaling->divisors ? theta / (double)scaling->divisors[k] : theta;
+}
+
+double locus_rope_reach_ratio(const struct locus_rope_scaling *scaling, int n_pairs, double n)
+{
+    const bool by_base = scaling->kind == LOCUS_ROPE_NTK || scaling->kind == LOCUS_ROPE_DYNAMIC;
+    struct locus_rope_scaling one = *scaling;
+    double least = INFINITY;
+    for (int k = 0; k < n_pairs; k++) {
+        const double theta = plain_frequency(scaling, k);
+        if (scaling->trained * theta >= TWO_PI) continue;
+        if (by_base) {
+            if (scaling->kind == LOCUS_ROPE_DYNAMIC)
+                one.factor = n > scaling->trained ? dynamic_alpha(scaling, n) : 1;
+            return locus_rope_ntk_reach(&one);
+        }
+        const double ratio = theta / locus_rope_frequency(scaling, n, k);
+        if (ratio < least) least = ratio;
+    }
+    return least;
+}
+
+double locus_rope_factor_for(const struct locus_rope_scaling *scaling, double n)
+{
+    const double ratio = n / scaling->trained, exponent = ntk_exponent(scaling);
+    if (exponent <= 0) return INFINITY;
+    const double alpha = locus_power(ratio, 1 / exponent);
+    return scaling->kind == LOCUS_ROPE_DYNAMIC ? (alpha - 1) / (ratio - 1) : alpha;
 }

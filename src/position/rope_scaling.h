@@ -38,6 +38,9 @@ struct locus_rope_scaling {
     const float *divisors; /* [dim/2]: divide theta_k whatever the scaling; NULL: ones */
 };
 
+/* theta of pair k, the angle a position, for a text of n positions. */
+double locus_rope_frequency(const struct locus_rope_scaling *scaling, double n, int k);
+
 /* theta[dim/2], the angle of each pair a position, for a text of n positions. */
 void locus_rope_frequencies(const struct locus_rope_scaling *scaling, double n, double *theta);
 
@@ -49,6 +52,18 @@ double locus_rope_magnitude(const struct locus_rope_scaling *scaling);
 
 /* Yarn: pairs below *low are kept, those above *high divided by the factor. */
 void locus_rope_yarn_range(const struct locus_rope_scaling *scaling, double *low, double *high);
+
+/* base', of texts of n positions: that of ntk and dynamic differs from `base`. */
+double locus_rope_base(const struct locus_rope_scaling *scaling, double n);
+
+/* An estimate of how many times the trained length L texts of n positions may be. Of the first
+ * n_pairs pairs, those that turn full circle within L have met every angle; the others may turn no
+ * farther than they did within L. INFINITY: there are none of these. */
+double locus_rope_reach_ratio(const struct locus_rope_scaling *scaling, int n_pairs, double n);
+
+/* The factor with which ntk, or dynamic for a text of n positions, reaches n by that estimate, n
+ * above L; INFINITY: none does. */
+double locus_rope_factor_for(const struct locus_rope_scaling *scaling, double n);
 
 /* An estimate of how many times its trained length a model reaches under ntk with that factor:
  * alpha^(2 kc / (r-2)), where the wavelength of pair kc = r ln(L / 2 pi) / (2 ln base) is L. */

@@ -5,6 +5,7 @@
 
 #include "base/spec.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/positions.h"
 #include "cli/kit/log.h"
 #include "cli/kit/model_file.h"
 #include "cli/kit/page.h"
@@ -178,9 +179,8 @@ static bool runs(const char *path, const char *spec)
     return good;
 }
 
-/* A word of a command line, on the line that begins at *line if it fits there. */
-static void append_word(struct locus_buffer *out, size_t *line, const char *option,
-                        const char *word)
+void locus_positions_word(struct locus_buffer *out, size_t *line, const char *option,
+                          const char *word)
 {
     enum { WIDTH = 80 - 2 /* and a backslash */ };
     const char *quote = strpbrk(word, "; ") ? "\"" : "";
@@ -206,9 +206,9 @@ static void append_example(struct locus_buffer *out, const char *name,
     locus_buffer_printf(out, known ? "\nExample:\n" : "\nExample, with a model that can do it:\n");
     size_t line = out->length;
     locus_buffer_printf(out, "  locus generate");
-    if (!plain) append_word(out, &line, "-m", known ? own : "MODEL.gguf");
-    append_word(out, &line, "-p", "Once upon a time");
-    append_word(out, &line, "-P", text.failed ? "" : text.bytes);
+    if (!plain) locus_positions_word(out, &line, "-m", known ? own : "MODEL.gguf");
+    locus_positions_word(out, &line, "-p", "Once upon a time");
+    locus_positions_word(out, &line, "-P", text.failed ? "" : text.bytes);
     locus_buffer_append(out, "\n", 1);
     out->failed |= text.failed;
     locus_buffer_free(&text);
@@ -388,23 +388,40 @@ static int describe_all(void)
 
 static int positions(void *values, int n_operands, char **operands)
 {
-    (void)values;
+    const struct positions_options *options = values;
+    const char *name = n_operands ? operands[0] : NULL;
     if (n_operands > 1)
         return locus_log_usage("positions", "one scheme at a time, found also '%s'", operands[1]);
-    return n_operands ? describe_one(operands[0]) : describe_all();
+    if (options->length > 0) return locus_positions_stretch(options, name);
+    if (options->common.model)
+        return locus_log_usage("positions", "-m FILE is for --length N, which isn't given");
+    return name ? describe_one(name) : describe_all();
 }
+
+static const struct locus_option table[] = {
+    {.name = "length",
+     .type = LOCUS_OPTION_INT,
+     .offset = offsetof(struct positions_options, length),
+     .argument = "N",
+     .min = 1,
+     .max = 1 << 30,
+     .help = "which settings carry the scheme, or that of -m FILE, to N positions: a table"},
+    {.name = NULL},
+};
 
 const struct locus_command locus_command_positions = {
     .name = "positions",
     .summary = "List position schemes and policies, or explain one.",
-    .usage = "[NAME]",
+    .usage = "[NAME]\n[NAME] [-m FILE] --length N",
     .details =
         "NAME is a scheme, a policy, a shorthand, or a whole SPEC:\n"
         "  NAME[:key=value,...][; layers LIST SPEC]...\n"
         "A LIST is of layers, counted from 0, and ranges FIRST:END:STEP of them, END not among "
         "them: 3, or 0,7, or 3::4, or :6. Those layers have that SPEC in place of the first one; "
-        "where its NAME is the same, keys that it doesn't name are as there.",
-    .values_size = sizeof(struct locus_common),
+        "where its NAME is the same, keys that it doesn't name are as there, else as in the "
+        "model's own SPEC.",
+    .options = table,
+    .values_size = sizeof(struct positions_options),
     .takes_operands = true,
     .run = positions,
 };

@@ -47,7 +47,8 @@ const struct locus_option locus_common_options[] = {
      .argument = "SPEC",
      .fallback = "full",
      .help = "which keys a token sees: full, window:size=W, sinks:keep=K,size=W, "
-             "self-extend:group=G,window=W, rerope:window=W or leaky-rerope:window=W,k=K"},
+             "self-extend:group=G,window=W, rerope:window=W, leaky-rerope:window=W,k=K or "
+             "dual-chunk:chunk=C,window=W"},
     {.name = "threads",
      .letter = 't',
      .type = LOCUS_OPTION_INT,

@@ -10,17 +10,23 @@
 #include "forward/session.h"
 #include "position/layers.h"
 
+struct locus_position_env locus_invented_env(void)
+{
+    return (struct locus_position_env){.n_embd = 64,
+                                       .n_layer = 1 << 16, /* as many as any */
+                                       .n_head = 1,
+                                       .n_head_kv = 1,
+                                       .head_dim = 64,
+                                       .trained_length = LOCUS_INVENTED_LENGTH,
+                                       .session_length = LOCUS_INVENTED_LENGTH,
+                                       .score_scale = 1,
+                                       .block_length = LOCUS_KV_BLOCK};
+}
+
 bool locus_resolve_without_model(struct locus_layer_specs *specs, const char *text,
                                  locus_error *error)
 {
-    const struct locus_position_env env = {.n_embd = 64,
-                                           .n_layer = 1 << 16, /* as many as any */
-                                           .n_head = 1,
-                                           .n_head_kv = 1,
-                                           .head_dim = 64,
-                                           .trained_length = LOCUS_INVENTED_LENGTH,
-                                           .session_length = LOCUS_INVENTED_LENGTH,
-                                           .score_scale = 1};
+    const struct locus_position_env env = locus_invented_env();
     return locus_layer_specs_read(specs, text, &env, error) == LOCUS_OK;
 }
 

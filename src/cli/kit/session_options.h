@@ -7,8 +7,11 @@
 
 enum { LOCUS_INVENTED_LENGTH = 1024 }; /* trained length of the average model */
 
-/* Resolves a position SPEC where there is no model, for an average one: only names, keys and ranges
- * matter. False with *error (or NULL) filled if it is wrong. */
+/* What a scheme may know of that model. */
+struct locus_position_env locus_invented_env(void);
+
+/* Resolves a position SPEC where there is no model, for that average one: only names, keys and
+ * ranges matter. False with *error (or NULL) filled if it is wrong. */
 bool locus_resolve_without_model(struct locus_layer_specs *specs, const char *text,
                                  locus_error *error);
 
