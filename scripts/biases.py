@@ -473,10 +473,10 @@ mlp_of_pairs.register_autograd(backward_of_pairs, setup_context=keep_for_backwar
 
 class DapePosition(Position):
     """DAPE (Zheng et al. 2024): a + b + MLP([a; b]) of the scaled scores a and the biases b of all
-    heads of a query and a key; b are those of ALiBi or of KERPLE's kind=log."""
+    heads of a query and a key; b are those of another scheme, with its defaults."""
 
     name = "dape"
-    params = (Parameter("over", "kerple", choices=("alibi", "kerple"), shown=True),)
+    params = (Parameter("over", "kerple", choices=("kerple", "alibi", "fire"), shown=True),)
     has_bias = True
     combines = True
 
@@ -484,7 +484,8 @@ class DapePosition(Position):
         self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
     ) -> None:
         super().__init__(config, values, given)
-        kind = AlibiPosition if values["over"] == "alibi" else KerplePosition
+        kinds = {s.name: s for s in (AlibiPosition, KerplePosition, FirePosition)}
+        kind = kinds[values["over"]]
         self.over = kind(config, values | {p.key: p.default for p in kind.params}, given)
         self.one_bias = self.over.one_bias
         h, w = config.n_head, 32  # hidden units as in the authors' code, initialised as nn.Linear

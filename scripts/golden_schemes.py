@@ -65,6 +65,14 @@ def shared_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
     for i in range(c.n_layer):
         weights[f"blk.{i}.position_r.weight"] = normal((h * c.head_dim, d)) * 0.3
         weights[f"blk.{i}.position_cope.weight"] = normal((8, c.head_dim)) * 0.5
+    weights |= {
+        "position_fox.weight": normal((h, d)) * 0.3,
+        "position_fox.bias": np.array([0.0, 3.0, -1.0, 6.0]),
+        "position_dape.fc1.weight": normal((w, 2 * h)) * 0.5,
+        "position_dape.fc1.bias": normal(w) * 0.3,
+        "position_dape.fc2.weight": normal((h, w)) * 0.5,
+        "position_dape.fc2.bias": normal(h) * 0.3,
+    }
     return weights
 
 
@@ -93,6 +101,16 @@ def layered_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
             "position_cope.weight": normal((40, c.head_dim)) * 0.5,
         }
         weights |= {f"blk.{i}.{name}": values for name, values in own.items()}
+    for i in range(c.n_layer):  # after all others, which stay as they were
+        later = {
+            "position_fox.weight": normal((h, c.n_embd)) * 0.3,
+            "position_fox.bias": normal(h) * 2,
+            "position_dape.fc1.weight": normal((w, 2 * h)) * 0.5,
+            "position_dape.fc1.bias": normal(w) * 0.3,
+            "position_dape.fc2.weight": normal((h, w)) * 0.5,
+            "position_dape.fc2.bias": normal(h) * 0.3,
+        }
+        weights |= {f"blk.{i}.{name}": values for name, values in later.items()}
     return weights
 
 
@@ -247,6 +265,12 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "cope": plain("cope"),
     "cope-raw": plain("cope:gate=raw"),
     "cope-layers": layered("cope"),
+    "fox": plain("fox"),
+    "fox-layers": layered("fox"),
+    "dape": plain("dape"),
+    "dape-alibi": plain("dape:over=alibi"),
+    "dape-fire": plain("dape:over=fire"),
+    "dape-layers": layered("dape:over=kerple,temperature=1.4"),
     "recurrent": plain("recurrent"),
     "rope-freqs": layered("rope:pairs=adjacent,base=500"),
     "rope-logn": plain("rope:pairs=half,base=500,logn=position,temperature=0.7"),
