@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "position/registry.h"
 #include "position/spec.h"
 #include "position/tensors.h"
@@ -26,18 +27,25 @@ static const struct locus_position_scheme *const overs[] = {
 };
 
 struct dape_layer {
-    int n_units;
-    const float *w1, *b1; /* [n_units, 2 n_head], scores' columns first, and [n_units] */
-    const float *w2, *b2; /* [n_head, n_units], [n_head] */
+    struct locus_weight w1, w2; /* [n_units, 2 n_head], scores' columns first; [n_head, n_units] */
+    const float *b1, *b2;       /* [n_units], [n_head]; the model's */
 };
 
 struct dape {
-    int n_head;
-    struct locus_position over; /* the scheme whose biases they are */
+    int n_head, n_layer, most_units;
+    struct locus_kernels kernels; /* the session's; they change no bit */
+    struct locus_position over;   /* the scheme whose biases they are */
     struct dape_layer layers[];
 };
 
 /* ---- set-up ------------------------------------------------------------------------------- */
+
+static enum locus_status pack(struct locus_weight *weight, const float *values, int rows, int cols,
+                              locus_error *error)
+{
+    const struct locus_row_source source = {.data = (const unsigned char *)values};
+    return locus_weight_pack(weight, LOCUS_F32, rows, cols, source, 1, error);
+}
 
 static enum locus_status make_layer(struct dape *dape, int index,
                                     const struct locus_position_env *env, locus_error *error)
@@ -45,24 +53,30 @@ static enum locus_status make_layer(struct dape *dape, int index,
     const struct locus_tensor_query query = {env, "dape", index};
     struct dape_layer *layer = &dape->layers[index];
     const int n_head = dape->n_head;
+    const float *w1, *w2;
     int n;
     enum locus_status status;
     if ((status = locus_tensor_find(&query, "position_dape.fc1.weight", LOCUS_ANY_ROWS, 2 * n_head,
-                                    &layer->w1, &n, error)) ||
+                                    &w1, &n, error)) ||
         (status =
              locus_tensor_find(&query, "position_dape.fc1.bias", 1, n, &layer->b1, NULL, error)) ||
-        (status = locus_tensor_find(&query, "position_dape.fc2.weight", n_head, n, &layer->w2, NULL,
-                                    error)) ||
+        (status =
+             locus_tensor_find(&query, "position_dape.fc2.weight", n_head, n, &w2, NULL, error)) ||
         (status = locus_tensor_find(&query, "position_dape.fc2.bias", 1, n_head, &layer->b2, NULL,
                                     error)))
         return status;
-    layer->n_units = n;
-    return LOCUS_OK;
+    if (n > dape->most_units) dape->most_units = n;
+    if ((status = pack(&layer->w1, w1, n, 2 * n_head, error))) return status;
+    return pack(&layer->w2, w2, n_head, n, error);
 }
 
 static void free_dape(void *state)
 {
     struct dape *dape = state;
+    for (int layer = 0; dape && layer < dape->n_layer; layer++) {
+        locus_weight_free(&dape->layers[layer].w1);
+        locus_weight_free(&dape->layers[layer].w2);
+    }
     if (dape) locus_position_free(&dape->over);
     free(dape);
 }
@@ -75,12 +89,14 @@ static enum locus_status init_dape(void **state, const struct locus_position_env
     if (!dape) return locus_fail_memory(error, n_bytes);
     *state = dape;
     dape->n_head = env->n_head;
+    dape->n_layer = env->n_layer;
     const struct locus_position_scheme *over = overs[locus_position_int(spec, "over")];
     const struct locus_spec_source source = {.text = over->name,
                                              .origin = "position dape: over",
                                              .status = LOCUS_ERROR_ARGUMENT,
                                              .error = error};
-    enum locus_status status = locus_spec_resolve(&dape->over.spec, &source, NULL, NULL, env);
+    enum locus_status status = locus_kernels_init(&dape->kernels, env->kernels, error);
+    if (!status) status = locus_spec_resolve(&dape->over.spec, &source, NULL, NULL, env);
     if (!status) status = locus_position_init(&dape->over, env, error);
     for (int layer = 0; !status && layer < env->n_layer; layer++)
         status = make_layer(dape, layer, env, error);
@@ -94,19 +110,6 @@ static void fill(void *state, int n_positions)
 }
 
 /* ---- use ---------------------------------------------------------------------------------- */
-
-/* to[n] += weight from[n] */
-static void add(float *restrict to, float weight, const float *restrict from, int n)
-{
-    for (int j = 0; j < n; j++)
-        to[j] += weight * from[j];
-}
-
-static void set(float *to, float value, int n)
-{
-    for (int j = 0; j < n; j++)
-        to[j] = value;
-}
 
 /* biases[n_head, n_k] of the pairs, by the scheme beneath. */
 static void find_biases(const struct dape *dape, const struct locus_bias_op *op, float *biases,
@@ -123,41 +126,50 @@ static void find_biases(const struct dape *dape, const struct locus_bias_op *op,
     }
 }
 
+/* out[n_k, n_head] of pairs[n_k, 2 n_head]; hidden[n_k, n_units] is scratch. */
+static void run_network(const struct dape *dape, const struct dape_layer *layer, const float *pairs,
+                        int n_k, float *hidden, float *out)
+{
+    const struct locus_matmul first = {
+        .out = hidden, .in = {.x = pairs}, .weight = &layer->w1, .bias = layer->b1, .n = n_k};
+    const struct locus_matmul second = {
+        .out = out, .in = {.x = hidden}, .weight = &layer->w2, .bias = layer->b2, .n = n_k};
+    locus_multiply(&dape->kernels, &first, 0, 1);
+    for (int i = 0; i < n_k * layer->w1.rows; i++)
+        hidden[i] = hidden[i] > 0 ? hidden[i] : slope * hidden[i];
+    locus_multiply(&dape->kernels, &second, 0, 1);
+}
+
 static void bias(const void *state, const struct locus_bias_op *op)
 {
     const struct dape *dape = state;
-    const struct dape_layer *layer = &dape->layers[op->layer];
-    const int n_k = op->n_k, n_head = dape->n_head, n_units = layer->n_units;
-    float *biases = op->scratch, *sums = biases + (ptrdiff_t)n_head * n_k;
-    float *unit = sums + (ptrdiff_t)n_head * n_k;
-    find_biases(dape, op, biases, unit);
-    for (int head = 0; head < n_head; head++)
-        set(sums + (ptrdiff_t)head * n_k, layer->b2[head], n_k);
-    for (int u = 0; u < n_units; u++) {
-        const float *w1 = layer->w1 + (ptrdiff_t)u * 2 * n_head;
-        set(unit, layer->b1[u], n_k);
-        for (int head = 0; head < n_head; head++)
-            add(unit, w1[head], op->scores + (size_t)head * op->scores_stride, n_k);
-        for (int head = 0; head < n_head; head++)
-            add(unit, w1[n_head + head], biases + (ptrdiff_t)head * n_k, n_k);
-        for (int j = 0; j < n_k; j++)
-            unit[j] = unit[j] > 0 ? unit[j] : slope * unit[j];
-        for (int head = 0; head < n_head; head++)
-            add(sums + (ptrdiff_t)head * n_k, layer->w2[(ptrdiff_t)head * n_units + u], unit, n_k);
+    const int n_k = op->n_k, n_head = dape->n_head;
+    float *biases = op->scratch, *pairs = biases + (ptrdiff_t)n_head * n_k;
+    float *out = pairs + (ptrdiff_t)2 * n_head * n_k, *hidden = out + (ptrdiff_t)n_head * n_k;
+    find_biases(dape, op, biases, hidden);
+    for (int head = 0; head < n_head; head++) {
+        const float *scores = op->scores + (size_t)head * op->scores_stride;
+        for (int j = 0; j < n_k; j++) {
+            pairs[(ptrdiff_t)j * 2 * n_head + head] = scores[j];
+            pairs[(ptrdiff_t)j * 2 * n_head + n_head + head] = biases[(ptrdiff_t)head * n_k + j];
+        }
     }
+    run_network(dape, &dape->layers[op->layer], pairs, n_k, hidden, out);
     for (int head = 0; head < n_head; head++) {
         float *scores = op->scores + (size_t)head * op->scores_stride;
-        add(scores, 1, biases + (ptrdiff_t)head * n_k, n_k);
-        add(scores, 1, sums + (ptrdiff_t)head * n_k, n_k);
+        for (int j = 0; j < n_k; j++)
+            scores[j] += biases[(ptrdiff_t)head * n_k + j] + out[(ptrdiff_t)j * n_head + head];
     }
 }
 
-/* The biases and sums of all heads, and then a unit, or what the scheme beneath needs. */
+/* Of each pair the biases, the network's input and output, and then its hidden layer, or what the
+ * scheme beneath needs. */
 static size_t scratch_floats(const void *state, int n_k)
 {
     const struct dape *dape = state;
     const size_t over = locus_position_scratch_floats(&dape->over, n_k);
-    return 2 * (size_t)dape->n_head * (size_t)n_k + (over > (size_t)n_k ? over : (size_t)n_k);
+    const size_t hidden = (size_t)dape->most_units * (size_t)n_k;
+    return 4 * (size_t)dape->n_head * (size_t)n_k + (over > hidden ? over : hidden);
 }
 
 static const struct locus_param params[] = {
