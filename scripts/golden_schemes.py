@@ -198,6 +198,7 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "learned-wrap": plain("learned:offset=3,beyond=wrap"),
     "learned-interpolate": plain("learned:offset=1,beyond=interpolate,factor=2.5"),
     "learned-tile": plain("learned:offset=2,beyond=tile"),
+    "learned-resize": plain("learned:offset=1,beyond=resize,factor=2.1"),
     "learned-random": plain("learned:beyond=wrap,random=90,seed=5"),
     "sinusoidal-random": plain("sinusoidal:random=500,offset=2"),
     "sinusoidal-interleaved": plain("sinusoidal:base=500,factor=1.5,offset=3"),

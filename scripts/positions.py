@@ -310,7 +310,9 @@ class LearnedPosition(Position):
     name = "learned"
     params = (
         Parameter("offset", 0, low=0, high=1 << 20, kind=int),
-        Parameter("beyond", "error", choices=("error", "clamp", "wrap", "interpolate", "tile")),
+        Parameter(
+            "beyond", "error", choices=("error", "clamp", "wrap", "interpolate", "tile", "resize")
+        ),
         Parameter("factor", 1.0, low=1e-6, high=1e6),
         *PLACES,
     )
@@ -325,8 +327,8 @@ class LearnedPosition(Position):
         self.n_rows = self.weight("position_embd.weight").shape[0] - values["offset"]
         if self.n_rows < 1:
             raise SpecError(f"position learned: offset={values['offset']} leaves no rows")
-        if values["factor"] != 1 and values["beyond"] != "interpolate":
-            raise SpecError("position learned: factor without beyond=interpolate")
+        if values["factor"] != 1 and values["beyond"] not in ("interpolate", "resize"):
+            raise SpecError("position learned: factor without beyond=interpolate or resize")
 
     def build(self, rows: int) -> None:
         served = math.inf
@@ -334,6 +336,8 @@ class LearnedPosition(Position):
             served = self.n_rows
         elif self.values["beyond"] == "interpolate":
             served = math.floor((self.n_rows - 1) * self.values["factor"]) + 1
+        elif self.values["beyond"] == "resize":
+            served = math.floor(self.n_rows * self.values["factor"])
         if rows > served:
             raise SpecError(f"position learned: {rows} positions asked, the table has {served}")
 
@@ -349,6 +353,9 @@ class LearnedPosition(Position):
             positions = positions.clamp(max=self.n_rows - 1)
         elif self.values["beyond"] == "wrap":
             positions = positions % self.n_rows
+        elif self.values["beyond"] == "resize":
+            factor = self.values["factor"]
+            table = F.interpolate(table.T[None], scale_factor=factor, mode="linear")[0].T
         elif self.values["beyond"] == "tile":
             table = table.repeat(int(positions.max()) // self.n_rows + 1, 1)
         return x + table[positions]

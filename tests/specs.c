@@ -7,6 +7,7 @@ static const char *const variants[] = {
     "learned:beyond=clamp,offset=60",
     "learned:beyond=wrap,offset=100",
     "learned:beyond=interpolate,factor=3",
+    "learned:beyond=resize,factor=2,offset=70",
     "learned:beyond=tile,random=400,seed=3",
     "sinusoidal:random=1000,seed=1",
     "sinusoidal:layout=concat,denominator=fairseq,offset=2",

@@ -85,6 +85,7 @@ static const char *const schemes[] = {
     "learned-wrap",
     "learned-interpolate",
     "learned-tile",
+    "learned-resize",
     "learned-random",
     "sinusoidal-random",
     "sinusoidal-interleaved",
