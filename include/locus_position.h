@@ -133,8 +133,9 @@ struct locus_rotate_op {
                               * takes_fractions */
     int origin;              /* see enum locus_frame */
     /* [n, layer_floats(state)]: what `observe` kept of these tokens. Keys in LOCUS_FRAME_QUERY: the
-     * rows after them go on to the query's. NULL without that hook. */
-    const float *token_states;
+     * rows after them go on to the query's. NULL without that hook. In LOCUS_FRAME_ABSOLUTE, where
+     * keys come once, rotate may write to theirs, for bias. */
+    float *token_states;
     int n_axes;             /* of coordinates */
     const int *coordinates; /* [n, n_axes]; NULL: none */
 };

@@ -31,9 +31,7 @@ import checkpoint
 from biases import (
     AlibiPosition,
     CopePosition,
-    DapePosition,
     FirePosition,
-    FoxPosition,
     KerplePosition,
     RelativePosition,
     SandwichPosition,
@@ -41,6 +39,7 @@ from biases import (
     TransformerXlPosition,
 )
 from checkpoint import CONTROL, NORMAL, USER_DEFINED, Value
+from contextual import DapePosition, FoxPosition, PathPosition
 from positions import (
     LearnedPosition,
     NoPosition,
@@ -69,6 +68,7 @@ SCHEMES: tuple[type[Position], ...] = (
     CopePosition,
     FoxPosition,
     DapePosition,
+    PathPosition,
     RecurrentPosition,
 )
 ACTIVATIONS = ("silu", "gelu_tanh", "gelu_erf", "relu")

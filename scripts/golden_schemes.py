@@ -73,6 +73,14 @@ def shared_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
         "position_dape.fc2.weight": normal((h, w)) * 0.5,
         "position_dape.fc2.bias": normal(h) * 0.3,
     }
+    width = c.n_head_kv * c.head_dim
+    weights |= {
+        "position_path.down.weight": normal((6, d)) * 0.3,
+        "position_path.up.weight": normal((width, 6)) * 0.5,
+        "position_path.conv.weight": normal((width, 3)) * 0.5,
+        "position_path.beta.weight": normal((c.n_head_kv, d)) * 0.3,
+        "position_path.beta.bias": normal(c.n_head_kv),
+    }
     return weights
 
 
@@ -109,6 +117,11 @@ def layered_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
             "position_dape.fc1.bias": normal(w) * 0.3,
             "position_dape.fc2.weight": normal((h, w)) * 0.5,
             "position_dape.fc2.bias": normal(h) * 0.3,
+            "position_path.down.weight": normal((7, c.n_embd)) * 0.3,
+            "position_path.up.weight": normal((h * c.head_dim, 7)) * 0.5,
+            "position_path.conv.weight": normal((h * c.head_dim, 3)) * 0.5,
+            "position_path.beta.weight": normal((h, c.n_embd)) * 0.3,
+            "position_path.beta.bias": normal(h),
         }
         weights |= {f"blk.{i}.{name}": values for name, values in later.items()}
     return weights
@@ -272,6 +285,8 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "dape-alibi": plain("dape:over=alibi"),
     "dape-fire": plain("dape:over=fire"),
     "dape-layers": layered("dape:over=kerple,temperature=1.4"),
+    "path": plain("path"),
+    "path-layers": layered("path:logn=position,temperature=1.3"),
     "recurrent": plain("recurrent"),
     "rope-freqs": layered("rope:pairs=adjacent,base=500"),
     "rope-logn": plain("rope:pairs=half,base=500,logn=position,temperature=0.7"),

@@ -2,7 +2,8 @@
 engine's, for training, evaluation and golden data.
 
 A scheme is one subclass of `Position`, listed in decoder.py's `SCHEMES` (rotary.py has those that
-turn queries and keys, biases.py those that add to scores). The decoder calls its hooks at fixed
+turn queries and keys, biases.py those that add to scores, contextual.py those that
+read the text). The decoder calls its hooks at fixed
 places and never asks which scheme it runs:
 
     embed   adds to the token embeddings
@@ -37,6 +38,7 @@ class Shape(Protocol):
     n_embd: int
     n_layer: int
     n_head: int
+    n_head_kv: int
     head_dim: int
     n_context: int  # the trained length
 

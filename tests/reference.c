@@ -67,7 +67,7 @@ static float *observe(struct plain *plain, const struct locus_position *position
     return states;
 }
 
-static const float *states_of(const struct heads *heads, int token)
+static float *states_of(const struct heads *heads, int token)
 {
     return heads->states ? heads->states + token * heads->position->layer_floats : NULL;
 }

@@ -42,6 +42,8 @@ static const char *const variants[] = {
     "transformer-xl:clamp=9",
     "cope:gate=raw",
     "fox:logn=position,temperature=1.5",
+    "path:logn=position,temperature=1.5",
+    "path; layers 1 fox",
     "dape:over=alibi,temperature=1.5",
     "dape:over=fire,logn=position",
     "rope; layers 1 dape",

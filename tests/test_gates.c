@@ -1,4 +1,4 @@
-/* Formulas of the position schemes that read a layer's input or the scores of all heads (FoX,
+/* Formulas of the position schemes that read a layer's input or the scores of all heads (FoX, PaTH,
  * DAPE), through their hooks, against the papers' formulas written out plainly in double.
  */
 #include <math.h>
@@ -234,6 +234,132 @@ START_TEST(dape_is_its_network_of_all_heads)
 }
 END_TEST
 
+/* ---- PaTH --------------------------------------------------------------------------------- */
+
+enum { KV = 2, RANK = 5, WIDTH = KV * HEAD_DIM, STATE = 4 * WIDTH + KV };
+
+struct turns {
+    float down[RANK * N_EMBD], up[WIDTH * RANK], conv[WIDTH * 3], gate[KV * N_EMBD], bias[KV];
+};
+
+static double product(const float *row, const float *x, int n)
+{
+    double sum = 0;
+    for (int c = 0; c < n; c++)
+        sum += (double)row[c] * (double)x[c];
+    return sum;
+}
+
+/* A token's projection, zero before the first. */
+static double projected(const struct turns *turns, const float *x, int token, int c)
+{
+    double sum = 0;
+    for (int r = 0; r < RANK && token >= 0; r++)
+        sum += (double)turns->up[c * RANK + r] *
+               product(turns->down + (ptrdiff_t)r * N_EMBD, x + (ptrdiff_t)token * N_EMBD, N_EMBD);
+    return sum;
+}
+
+/* k[HEAD_DIM] after the turn of a token. */
+static void turn_key(const struct turns *turns, const float *x, int token, int kv, double *k)
+{
+    double w[HEAD_DIM], square = 1e-6, dot = 0;
+    const double beta = 2 / (1 + exp(-product(turns->gate + (ptrdiff_t)kv * N_EMBD,
+                                              x + (ptrdiff_t)token * N_EMBD, N_EMBD) -
+                                     (double)turns->bias[kv]));
+    for (int d = 0; d < HEAD_DIM; d++) {
+        const int c = kv * HEAD_DIM + d;
+        double sum = 0;
+        for (int tap = 0; tap < 3; tap++)
+            sum += (double)turns->conv[c * 3 + tap] * projected(turns, x, token + tap - 2, c);
+        w[d] = sum / (1 + exp(-sum));
+        square += w[d] * w[d];
+    }
+    for (int d = 0; d < HEAD_DIM; d++)
+        dot += w[d] * k[d] / square;
+    for (int d = 0; d < HEAD_DIM; d++)
+        k[d] -= beta * dot * w[d];
+}
+
+/* Keys[n, WIDTH] through the hook, which keeps them, in two chunks where `cut` > 0. */
+static void keep_keys(const struct locus_position *position, const float *x, const float *keys,
+                      int n, int cut, float *states)
+{
+    float rows[N * WIDTH];
+    int positions[N];
+    memcpy(rows, keys, sizeof rows);
+    for (int i = 0; i < n; i++)
+        positions[i] = i;
+    for (int first = 0, end = cut; first < n; first = end, end = n) {
+        if (end <= first) continue;
+        observe(position, 1, x + (ptrdiff_t)first * N_EMBD, first, end - first,
+                states + (ptrdiff_t)first * STATE);
+        const struct locus_rotate_op op = {.layer = 1,
+                                           .which = LOCUS_KEY,
+                                           .rows = rows + (ptrdiff_t)first * WIDTH,
+                                           .n = end - first,
+                                           .n_heads = KV,
+                                           .positions = positions + first,
+                                           .token_states = states + (ptrdiff_t)first * STATE};
+        locus_position_rotate(position, &op);
+    }
+    ck_assert_msg(memcmp(rows, keys, sizeof rows) == 0, "keys are changed");
+}
+
+START_TEST(path_turns_keys_by_each_token_after_them)
+{
+    static struct turns turns;
+    static float x[N * N_EMBD], keys[N * WIDTH], q[N_HEAD * HEAD_DIM];
+    static float states[(N + 1) * STATE], parts[(N + 1) * STATE];
+    position_random(turns.down, sizeof turns / sizeof(float), 0.5F, 1);
+    position_random(x, N * N_EMBD, 1, 2);
+    position_random(keys, N * WIDTH, 1, 3);
+    position_random(q, N_HEAD * HEAD_DIM, 1, 4);
+    const struct fake_checkpoint checkpoint = {
+        {{"position_path.down.weight", RANK, N_EMBD, turns.down},
+         {"position_path.up.weight", WIDTH, RANK, turns.up},
+         {"position_path.conv.weight", WIDTH, 3, turns.conv},
+         {"position_path.beta.weight", KV, N_EMBD, turns.gate},
+         {"position_path.beta.bias", 1, KV, turns.bias}}};
+    struct locus_position_env env = position_env(&checkpoint);
+    env.n_head_kv = KV;
+    struct locus_position position = position_open(&env, "path");
+    ck_assert_int_eq(position.layer_floats, STATE);
+    keep_keys(&position, x, keys, N, N, states + STATE);
+    keep_keys(&position, x, keys, N, 13, parts + STATE);
+    ck_assert(memcmp(states, parts, sizeof states) == 0);
+    for (int head = 0; head < N_HEAD; head++) {
+        const int kv = head / (N_HEAD / KV), last = N - 1;
+        const float *own = q + (ptrdiff_t)head * HEAD_DIM;
+        float scores[N] = {0}, scratch[2 * HEAD_DIM];
+        ck_assert_uint_le(locus_position_scratch_floats(&position, N), 2 * HEAD_DIM);
+        const struct locus_bias_op op = {.layer = 1,
+                                         .head = head,
+                                         .q = own,
+                                         .q_position = last,
+                                         .n_k = N,
+                                         .scores = scores,
+                                         .scratch = scratch,
+                                         .q_token_state = states + (ptrdiff_t)N * STATE,
+                                         .k_token_states = states + STATE};
+        locus_position_bias(&position, &op);
+        for (int j = 0; j < N; j++) {
+            double k[HEAD_DIM], before = 0, after = 0;
+            for (int d = 0; d < HEAD_DIM; d++) {
+                k[d] = (double)keys[j * WIDTH + kv * HEAD_DIM + d];
+                before += (double)own[d] * k[d];
+            }
+            for (int token = j + 1; token <= last; token++)
+                turn_key(&turns, x, token, kv, k);
+            for (int d = 0; d < HEAD_DIM; d++)
+                after += (double)own[d] * k[d];
+            position_near((double)scores[j], (after - before) / sqrt(HEAD_DIM), 2e-6, "path", j);
+        }
+    }
+    locus_position_free(&position);
+}
+END_TEST
+
 /* ---- refusals ----------------------------------------------------------------------------- */
 
 START_TEST(missing_and_wrong_tensors_are_named)
@@ -241,12 +367,16 @@ START_TEST(missing_and_wrong_tensors_are_named)
     static const float values[N_HEAD * N_EMBD];
     const struct fake_checkpoint checkpoint = {
         {{"position_fox.weight", N_HEAD, N_EMBD + 1, values},
+         {"position_path.down.weight", RANK, N_EMBD, values},
+         {"position_path.up.weight", N_HEAD * HEAD_DIM, RANK + 1, values},
          {"position_dape.fc1.weight", UNITS, 2 * N_HEAD, values},
          {"position_dape.fc1.bias", 1, UNITS, values},
          {"position_dape.fc2.weight", N_HEAD, UNITS + 1, values}}};
     struct locus_position_env env = position_env(&checkpoint), bare = position_env(NULL);
     position_refused(&bare, "fox", "no tensor position_fox.weight or blk.0.position_fox.weight");
     position_refused(&env, "fox", "position_fox.weight is [4, 33]; expected [4, 32]");
+    position_refused(&bare, "path", "no tensor position_path.down.weight");
+    position_refused(&env, "path", "position_path.up.weight is [32, 6]; expected [32, 5]");
     position_refused(&bare, "dape", "no tensor position_kerple.p or blk.0.position_kerple.p");
     position_refused(&bare, "dape:over=fire", "no tensor position_fire.c");
     position_refused(&bare, "dape:over=alibi", "no tensor position_dape.fc1.weight");
@@ -264,6 +394,7 @@ int main(void)
     tcase_add_test(tests, fox_tells_near_gates_apart_at_great_depth);
     tcase_add_test(tests, fox_takes_any_logit);
     tcase_add_loop_test(tests, dape_is_its_network_of_all_heads, 0, 2);
+    tcase_add_test(tests, path_turns_keys_by_each_token_after_them);
     tcase_add_test(tests, missing_and_wrong_tensors_are_named);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

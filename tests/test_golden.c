@@ -143,6 +143,8 @@ static const char *const schemes[] = {
     "dape-alibi",
     "dape-fire",
     "dape-layers",
+    "path",
+    "path-layers",
     "recurrent",
     "rope-freqs",
     "rope-logn",

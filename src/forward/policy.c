@@ -365,7 +365,7 @@ static const char *reason_against(const struct locus_policy_kind *kind,
     if (kind->divisor && !locus_position_takes_fractions(position))
         return "it has no positions between two";
     if (locus_position_whole_row(position))
-        return "it counts over all keys before a token, at one position each";
+        return "it needs all keys before a token at once, each at its own position";
     return NULL;
 }
 
