@@ -133,22 +133,26 @@ struct locus_rotate_op {
                               * takes_fractions */
     int origin;              /* see enum locus_frame */
     /* [n, layer_floats(state)]: what `observe` kept of these tokens. Keys in LOCUS_FRAME_QUERY: the
-     * rows after them go on to the query's. NULL without that hook. */
-    const float *token_states;
+     * rows after them go on to the query's. NULL without that hook. In LOCUS_FRAME_ABSOLUTE, where
+     * keys come once, rotate may write to theirs, for bias. */
+    float *token_states;
     int n_axes;             /* of coordinates */
     const int *coordinates; /* [n, n_axes]; NULL: none */
 };
 
-/* One query, and some of the keys that it sees, in the order of positions. */
+/* One query, and some of the keys that it sees, in the order of positions. With `all_heads`, a
+ * token's queries of all heads: head is 0, and q and scores are rows of as many heads. */
 struct locus_bias_op {
     int layer, head;
-    const float *q; /* [head_dim]: as rotate left it */
+    const float *q;  /* [head_dim]: as rotate left it */
+    size_t q_stride; /* all_heads: floats from one head's q to the next head's */
     int q_position;
     int n_k;                /* keys */
     const int *k_positions; /* [n_k]; NULL: key j is at k_first + j */
     int k_first;
-    float *scores;  /* [n_k]: scaled, before the softmax; add the bias to it */
-    float *scratch; /* [scratch_floats(state, n_k)] */
+    float *scores;        /* [n_k]: scaled, before the softmax; add the bias to it */
+    size_t scores_stride; /* all_heads: the same of scores */
+    float *scratch;       /* [scratch_floats(state, n_k)] */
     /* [layer_floats(state)] and [n_k, layer_floats(state)]: what `observe` kept of the query and of
      * the keys; NULL without that hook. */
     const float *q_token_state, *k_token_states;
@@ -171,7 +175,9 @@ enum locus_frame {
 
 /* ---- a scheme ------------------------------------------------------------------------------ */
 
-enum { LOCUS_POSITION_ABI = 1 }; /* the version of what this header says */
+/* The version of what this header says, raised whenever one of its structs changes: a scheme is
+ * built with the header of the library that it meets, or refused. */
+enum { LOCUS_POSITION_ABI = 2 };
 
 struct locus_position_scheme {
     int abi; /* REQUIRED: LOCUS_POSITION_ABI */
@@ -238,13 +244,16 @@ struct locus_position_scheme {
      * locus_session_eval_at gives (rows and columns of a picture), each 0 to session_length - 1.
      * Positions still say the order. No hook: such a session is refused. */
     bool (*takes_axes)(const void *state, int n_axes);
-    /* Whether rotate heeds op->divisor, and there is no bias: positions between two, that a cache
-     * policy makes of whole ones. No hook: such a policy is refused. */
+    /* Whether rotate heeds op->divisor, and no bias looks at positions: positions between two, that
+     * a cache policy makes of whole ones. No hook: such a policy is refused. */
     bool (*takes_fractions)(const void *state);
     /* What rotated keys are relative to; no hook: LOCUS_FRAME_ABSOLUTE. */
     enum locus_frame (*frame)(const void *state);
     /* True: bias needs all scores of a row at once. n_k is then every key that the query sees. */
     bool whole_row;
+    /* True: bias needs the scores of all heads of a query and a key at once. One thread then works
+     * on all heads of a row, and keys are read from memory for each row. */
+    bool all_heads;
 };
 
 #ifdef __cplusplus

@@ -46,7 +46,7 @@ class DistanceBias(Position):
         """[n_head, n], of distances 0 .. n-1."""
         raise NotImplementedError
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         return toeplitz(self.by_distance(layer, positions.shape[0]))
 
 
@@ -271,7 +271,7 @@ class TransformerXlPosition(Position):
     ) -> Tensor:
         return rows + self.weight("position_u", layer)[:, None] if is_query else rows
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         n, c = positions.shape[0], self.config
         r = F.linear(self.encoding[:n], self.weight("position_r.weight", layer))
         r = r.view(n, c.n_head, c.head_dim).permute(1, 2, 0)  # [H, d, distance]
@@ -336,7 +336,7 @@ class FirePosition(Position):
         hidden = F.relu(mlp[0] * x.view(1, -1) + mlp[1][:, None])
         return torch.addmm(mlp[3][:, None], mlp[2], hidden).view(-1, *x.shape)
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         n = positions.shape[0]
         # A long text's rows in pieces: the hidden layer is 32 times the scores.
         step = n if n <= 1024 else 128
@@ -360,7 +360,7 @@ class CopePosition(Position):
         self.add_weight(name, lambda: torch.zeros(n_positions, config.head_dim), layers=True)
         self.expect(name, -1, config.head_dim)
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         table, n = self.weight("position_cope.weight", layer), positions.shape[0]
         scale = self.config.scale if self.values["gate"] == "scaled" else 1.0
         after = future(n, q.device)

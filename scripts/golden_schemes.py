@@ -67,6 +67,22 @@ def shared_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
     for i in range(c.n_layer):
         weights[f"blk.{i}.position_r.weight"] = normal((h * c.head_dim, d)) * 0.3
         weights[f"blk.{i}.position_cope.weight"] = normal((8, c.head_dim)) * 0.5
+    weights |= {
+        "position_fox.weight": normal((h, d)) * 0.3,
+        "position_fox.bias": np.array([0.0, 3.0, -1.0, 6.0]),
+        "position_dape.fc1.weight": normal((w, 2 * h)) * 0.5,
+        "position_dape.fc1.bias": normal(w) * 0.3,
+        "position_dape.fc2.weight": normal((h, w)) * 0.5,
+        "position_dape.fc2.bias": normal(h) * 0.3,
+    }
+    width = c.n_head_kv * c.head_dim
+    weights |= {
+        "position_path.down.weight": normal((6, d)) * 0.3,
+        "position_path.up.weight": normal((width, 6)) * 0.5,
+        "position_path.conv.weight": normal((width, 3)) * 0.5,
+        "position_path.beta.weight": normal((c.n_head_kv, d)) * 0.3,
+        "position_path.beta.bias": normal(c.n_head_kv),
+    }
     return weights
 
 
@@ -95,6 +111,21 @@ def layered_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
             "position_cope.weight": normal((40, c.head_dim)) * 0.5,
         }
         weights |= {f"blk.{i}.{name}": values for name, values in own.items()}
+    for i in range(c.n_layer):  # after all others, which stay as they were
+        later = {
+            "position_fox.weight": normal((h, c.n_embd)) * 0.3,
+            "position_fox.bias": normal(h) * 2,
+            "position_dape.fc1.weight": normal((w, 2 * h)) * 0.5,
+            "position_dape.fc1.bias": normal(w) * 0.3,
+            "position_dape.fc2.weight": normal((h, w)) * 0.5,
+            "position_dape.fc2.bias": normal(h) * 0.3,
+            "position_path.down.weight": normal((7, c.n_embd)) * 0.3,
+            "position_path.up.weight": normal((h * c.head_dim, 7)) * 0.5,
+            "position_path.conv.weight": normal((h * c.head_dim, 3)) * 0.5,
+            "position_path.beta.weight": normal((h, c.n_embd)) * 0.3,
+            "position_path.beta.bias": normal(h),
+        }
+        weights |= {f"blk.{i}.{name}": values for name, values in later.items()}
     return weights
 
 
@@ -196,6 +227,7 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "learned-wrap": plain("learned:offset=3,beyond=wrap"),
     "learned-interpolate": plain("learned:offset=1,beyond=interpolate,factor=2.5"),
     "learned-tile": plain("learned:offset=2,beyond=tile"),
+    "learned-resize": plain("learned:offset=1,beyond=resize,factor=2.1"),
     "learned-random": plain("learned:beyond=wrap,random=90,seed=5"),
     "sinusoidal-random": plain("sinusoidal:random=500,offset=2"),
     "sinusoidal-interleaved": plain("sinusoidal:base=500,factor=1.5,offset=3"),
@@ -268,6 +300,14 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "cope": plain("cope"),
     "cope-raw": plain("cope:gate=raw"),
     "cope-layers": layered("cope"),
+    "fox": plain("fox"),
+    "fox-layers": layered("fox"),
+    "dape": plain("dape"),
+    "dape-alibi": plain("dape:over=alibi"),
+    "dape-fire": plain("dape:over=fire"),
+    "dape-layers": layered("dape:over=kerple,temperature=1.4"),
+    "path": plain("path"),
+    "path-layers": layered("path:logn=position,temperature=1.3"),
     "recurrent": plain("recurrent"),
     "rope-freqs": layered("rope:pairs=adjacent,base=500"),
     "rope-logn": plain("rope:pairs=half,base=500,logn=position,temperature=0.7"),

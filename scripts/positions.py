@@ -2,12 +2,14 @@
 engine's, for training, evaluation and golden data.
 
 A scheme is one subclass of `Position`, listed in decoder.py's `SCHEMES` (rotary.py has those that
-turn queries and keys, biases.py those that add to scores). The decoder calls its hooks at fixed
+turn queries and keys, biases.py those that add to scores, contextual.py those that
+read the text). The decoder calls its hooks at fixed
 places and never asks which scheme it runs:
 
     embed   adds to the token embeddings
     rotate  changes queries and keys
     bias    gives what is added to the scaled scores
+    combine does more with the scores of all heads
 
 Tables are made in double and kept in torch's default type. Weights are called and shaped as in a
 checkpoint; `blk.N.` names are a layer's own.
@@ -36,6 +38,7 @@ class Shape(Protocol):
     n_embd: int
     n_layer: int
     n_head: int
+    n_head_kv: int
     head_dim: int
     n_context: int  # the trained length
 
@@ -143,6 +146,7 @@ class Position(nn.Module):
     aliases: ClassVar[tuple[str, ...]] = ()
     params: ClassVar[tuple[Parameter, ...]] = ()
     has_bias: ClassVar[bool] = False
+    combines: ClassVar[bool] = False
     # Whether the bias follows from positions and weights that all layers share.
     one_bias: bool = False
 
@@ -174,10 +178,16 @@ class Position(nn.Module):
         if all of them do."""
         return None
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         """What is added to the scaled scores, broadcastable to [batch, n_head, n, n], -inf for
-        future keys. q and k are as rotate left them. Only called when `has_bias`; with `one_bias`
-        once a forward pass, its layer, q and k then mean nothing."""
+        future keys. q and k are as rotate left them, x [batch, n, n_embd] is what they are
+        projected from. Only called when `has_bias`; with `one_bias` once a forward pass, its layer,
+        q, k and x then mean nothing."""
+        raise NotImplementedError
+
+    def combine(self, layer: int, scores: Tensor, bias: Tensor) -> Tensor:
+        """What the softmax sees, of scaled scores [batch, n_head, queries, keys] and `bias` of the
+        same rows and keys. Only called when `combines`, else it is their sum."""
         raise NotImplementedError
 
     # ---- the keys of any scheme, and of those of absolute positions
@@ -302,7 +312,9 @@ class LearnedPosition(Position):
     name = "learned"
     params = (
         Parameter("offset", 0, low=0, high=1 << 20, kind=int),
-        Parameter("beyond", "error", choices=("error", "clamp", "wrap", "interpolate", "tile")),
+        Parameter(
+            "beyond", "error", choices=("error", "clamp", "wrap", "interpolate", "tile", "resize")
+        ),
         Parameter("factor", 1.0, low=1e-6, high=1e6),
         *PLACES,
     )
@@ -317,8 +329,8 @@ class LearnedPosition(Position):
         self.n_rows = self.weight("position_embd.weight").shape[0] - values["offset"]
         if self.n_rows < 1:
             raise SpecError(f"position learned: offset={values['offset']} leaves no rows")
-        if values["factor"] != 1 and values["beyond"] != "interpolate":
-            raise SpecError("position learned: factor without beyond=interpolate")
+        if values["factor"] != 1 and values["beyond"] not in ("interpolate", "resize"):
+            raise SpecError("position learned: factor without beyond=interpolate or resize")
 
     def build(self, rows: int) -> None:
         served = math.inf
@@ -326,6 +338,8 @@ class LearnedPosition(Position):
             served = self.n_rows
         elif self.values["beyond"] == "interpolate":
             served = math.floor((self.n_rows - 1) * self.values["factor"]) + 1
+        elif self.values["beyond"] == "resize":
+            served = math.floor(self.n_rows * self.values["factor"])
         if rows > served:
             raise SpecError(f"position learned: {rows} positions asked, the table has {served}")
 
@@ -341,6 +355,9 @@ class LearnedPosition(Position):
             positions = positions.clamp(max=self.n_rows - 1)
         elif self.values["beyond"] == "wrap":
             positions = positions % self.n_rows
+        elif self.values["beyond"] == "resize":
+            factor = self.values["factor"]
+            table = F.interpolate(table.T[None], scale_factor=factor, mode="linear")[0].T
         elif self.values["beyond"] == "tile":
             table = table.repeat(int(positions.max()) // self.n_rows + 1, 1)
         return x + table[positions]

@@ -67,7 +67,7 @@ static float *observe(struct plain *plain, const struct locus_position *position
     return states;
 }
 
-static const float *states_of(const struct heads *heads, int token)
+static float *states_of(const struct heads *heads, int token)
 {
     return heads->states ? heads->states + token * heads->position->layer_floats : NULL;
 }
@@ -122,9 +122,10 @@ static void rotate(const struct heads *heads, enum locus_position_rows which, co
     locus_position_rotate(heads->position, &op);
 }
 
-/* Adds to scores[n] of a head's query q[head_dim], which stands at one position in all pairs. */
+/* Adds to scores[n] of a head's query q[head_dim], which stands at one position in all pairs; of
+ * all heads, `stride` scores apart, where the scheme wants them. */
 static void add_bias(const struct heads *heads, int head, const float *q, const struct pair *pairs,
-                     int n, float *scores)
+                     int n, float *scores, int stride)
 {
     const struct locus_position *position = heads->position;
     const int n_scratch = (int)locus_position_scratch_floats(position, n);
@@ -143,10 +144,12 @@ static void add_bias(const struct heads *heads, int head, const float *q, const 
     const struct locus_bias_op op = {.layer = heads->layer,
                                      .head = head,
                                      .q = q,
+                                     .q_stride = (size_t)heads->config->head_dim,
                                      .q_position = pairs->q_position,
                                      .n_k = n,
                                      .k_positions = k_positions,
                                      .scores = scores,
+                                     .scores_stride = (size_t)stride,
                                      .scratch = scratch,
                                      .q_token_state = states_of(heads, pairs->query),
                                      .k_token_states = n_state ? k_token_states : NULL,
@@ -198,9 +201,10 @@ static float *score(const struct heads *heads, int i, const struct pair *pairs, 
         for (end = first; end < n && pairs[end].q_position == pairs[first].q_position;)
             end++;
         rotate(heads, LOCUS_QUERY, heads->q + i * q_width, q_width, &pairs[first], q);
-        for (int head = 0; head < config->n_head; head++)
+        const bool all = locus_position_all_heads(heads->position);
+        for (int head = 0; head < (all ? 1 : config->n_head); head++)
             add_bias(heads, head, q + head * dim, pairs + first, end - first,
-                     scores + head * n + first);
+                     scores + head * n + first, n);
     }
     for (int c = 0; c < config->n_head * n; c++)
         scores[c] /= (float)parameter(heads, "temperature");

@@ -132,6 +132,45 @@ static const struct locus_position_scheme by_both = {.abi = LOCUS_POSITION_ABI,
                                                      .bias = centre_row,
                                                      .scratch_floats = row_scratch};
 
+/* A number for each head, which a softmax doesn't notice: the sum of all heads' queries' first
+ * elements times the head's number. */
+static void shift_heads(const void *state, const struct locus_bias_op *op)
+{
+    const float *q = op->q;
+    float sum = 0;
+    (void)state;
+    ck_assert_int_eq(op->head, 0);
+    ck_assert_uint_eq(op->q_stride, TINY_HEAD_DIM);
+    for (int head = 0; head < TINY_HEADS; head++)
+        sum += q[(size_t)head * op->q_stride];
+    for (int head = 0; head < TINY_HEADS; head++)
+        for (int j = 0; j < op->n_k; j++)
+            op->scores[(size_t)head * op->scores_stride + (size_t)j] += (float)head * sum;
+}
+
+static const struct locus_position_scheme by_heads = {.abi = LOCUS_POSITION_ABI,
+                                                      .name = "by-heads",
+                                                      .summary = "",
+                                                      .all_heads = true,
+                                                      .bias = shift_heads};
+
+/* The same of whole rows, and of keys relative to their query. */
+static void shift_whole_rows(const void *state, const struct locus_bias_op *op)
+{
+    ck_assert_int_eq(op->n_k,
+                     op->layer == 1 && op->q_position >= WINDOW ? WINDOW : op->q_position + 1);
+    shift_heads(state, op);
+}
+
+static const struct locus_position_scheme by_all = {.abi = LOCUS_POSITION_ABI,
+                                                    .name = "by-all",
+                                                    .summary = "",
+                                                    .rotate = scale_keys,
+                                                    .frame = of_query,
+                                                    .whole_row = true,
+                                                    .all_heads = true,
+                                                    .bias = shift_whole_rows};
+
 /* Adds the sum of all tokens so far, kept a position: [2] floats, the sum and how many. */
 static int two_floats(const void *state)
 {
@@ -320,22 +359,36 @@ START_TEST(keys_are_relative_to_their_block)
 }
 END_TEST
 
+/* The text without positions: logits [N, TINY_VOCAB]. */
+static float *run_plain(const locus_model *model)
+{
+    return run_as((struct setting){.position = "none"}, model, NULL, 0, 1);
+}
+
 START_TEST(whole_rows_are_all_that_a_token_sees)
 {
     locus_model *model = tiny_model(WINDOW, 2);
     float *whole = run(model, &by_row, 0, 1);
-    locus_session_params none = {.position = "none", .n_context = N, .n_threads = 1};
-    locus_session *session = locus_session_create(model, &none, NULL);
-    float *plain = calloc(N * TINY_VOCAB, sizeof *plain);
-    int32_t tokens[N];
-    for (int i = 0; i < N; i++)
-        tokens[i] = tiny_token(i);
-    ck_assert_int_eq(locus_session_eval(session, tokens, N, plain, N, NULL), LOCUS_OK);
-    locus_session_free(session);
-    check_near(whole, plain);
+    check_near(whole, run_plain(model));
     check_same(whole, run(model, &by_row, 1, 1));
     check_same(whole, run(model, &by_row, N - 1, 2));
     free(whole);
+    locus_model_free(model);
+}
+END_TEST
+
+START_TEST(all_heads_of_a_token_come_at_once)
+{
+    locus_model *model = tiny_model(WINDOW, 2);
+    float *whole = run(model, &by_heads, 0, 1), *rows = run(model, &by_all, 0, 1);
+    check_near(whole, run_plain(model));
+    check_near(rows, run(model, &by_score, 0, 1));
+    for (int n_threads = 1; n_threads <= 3; n_threads++) {
+        check_same(whole, run(model, &by_heads, n_threads, n_threads));
+        check_same(rows, run(model, &by_all, N - n_threads, n_threads));
+    }
+    free(whole);
+    free(rows);
     locus_model_free(model);
 }
 END_TEST
@@ -428,6 +481,29 @@ START_TEST(a_scheme_of_another_abi_is_refused_by_name)
         locus_session_free(session);
     }
     locus_model_free(model);
+}
+END_TEST
+
+/* Sizes on most systems: a struct that grows without a new LOCUS_POSITION_ABI lets a scheme that
+ * was built before in, and reads past its end. */
+START_TEST(a_struct_that_changes_has_another_abi)
+{
+    const struct {
+        const char *name;
+        size_t size, of_abi_2;
+    } structs[] = {{"scheme", sizeof(struct locus_position_scheme), 184},
+                   {"param", sizeof(struct locus_param), 64},
+                   {"spec", sizeof(struct locus_position_spec), 272},
+                   {"env", sizeof(struct locus_position_env), 72},
+                   {"embed", sizeof(struct locus_embed_op), 48},
+                   {"observe", sizeof(struct locus_observe_op), 32},
+                   {"rotate", sizeof(struct locus_rotate_op), 72},
+                   {"bias", sizeof(struct locus_bias_op), 112}};
+    ck_assert_int_eq(LOCUS_POSITION_ABI, 2);
+    for (size_t i = 0; i < sizeof structs / sizeof *structs && sizeof(void *) == 8; i++)
+        ck_assert_msg(structs[i].size == structs[i].of_abi_2,
+                      "%s has %zu bytes: raise LOCUS_POSITION_ABI", structs[i].name,
+                      structs[i].size);
 }
 END_TEST
 
@@ -546,11 +622,13 @@ int main(void)
     tcase_add_test(tests, keys_are_relative_to_their_query);
     tcase_add_test(tests, keys_are_relative_to_their_block);
     tcase_add_test(tests, whole_rows_are_all_that_a_token_sees);
+    tcase_add_test(tests, all_heads_of_a_token_come_at_once);
     tcase_add_test(tests, whole_rows_of_keys_relative_to_their_query);
     tcase_add_test(tests, what_a_scheme_keeps_goes_on_from_the_last_position);
     tcase_add_test(tests, what_a_scheme_keeps_of_each_layer_goes_on_from_the_last_token);
     tcase_add_test(tests, each_layer_has_its_frame);
     tcase_add_test(tests, a_scheme_of_another_abi_is_refused_by_name);
+    tcase_add_test(tests, a_struct_that_changes_has_another_abi);
     suite_add_tcase(suite, tests);
     tests = tcase_create("what a scheme may ask for");
     tcase_add_test(tests, scratch_is_had_as_asked_or_refused);

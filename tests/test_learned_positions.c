@@ -307,10 +307,11 @@ END_TEST
 
 /* ---- a stretched table -------------------------------------------------------------------- */
 
-/* Rows spread evenly over the session, the first and the last on its ends, as PyTorch's
- * interpolate(mode="linear", align_corners=True) resamples a table. */
-START_TEST(an_interpolated_table_is_stretched_to_the_session)
+/* Rows spread evenly over the session, as PyTorch's interpolate(mode="linear") resamples a table:
+ * the first and the last on its ends (align_corners=True), or each with a centre (False). */
+START_TEST(a_stretched_table_has_the_length_of_the_session)
 {
+    const bool resized = _i == 1;
     enum { ROWS = 19, MOST = 400 };
     static const int lengths[] = {1, 2, 16, 17, 18, 19, 20, 33, 34, 35, 50, 123, 256, 399, 400};
     static float table[ROWS * N_EMBD], x[MOST * N_EMBD];
@@ -321,7 +322,8 @@ START_TEST(an_interpolated_table_is_stretched_to_the_session)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
             const int n = env.session_length = lengths[i], last = ROWS - offset - 1;
             char spec[64];
-            snprintf(spec, sizeof spec, "learned:beyond=interpolate,factor=auto,offset=%d", offset);
+            snprintf(spec, sizeof spec, "learned:beyond=%s,factor=auto,offset=%d",
+                     resized ? "resize" : "interpolate", offset);
             struct locus_position position = position_open(&env, spec);
             ck_assert_int_ge(locus_position_max_positions(&position), n);
             if (n > last + 1) ck_assert_int_eq(locus_position_max_positions(&position), n);
@@ -329,7 +331,10 @@ START_TEST(an_interpolated_table_is_stretched_to_the_session)
             const struct locus_embed_op op = {.x = x, .n = n};
             locus_position_embed(&position, &op);
             for (int p = 0; p < n; p++) {
-                const double at = n - 1 <= last ? p : (double)p * last / (n - 1);
+                const double centred = (p + 0.5) * (last + 1) / n - 0.5;
+                const double at = n - 1 <= last ? p
+                                  : resized     ? fmin(fmax(centred, 0), last)
+                                                : (double)p * last / (n - 1);
                 const int row = at < last ? (int)at : last, next = row < last ? row + 1 : last;
                 for (int d = 0; d < N_EMBD; d++) {
                     const double a = (double)table[(offset + row) * N_EMBD + d];
@@ -342,7 +347,8 @@ START_TEST(an_interpolated_table_is_stretched_to_the_session)
         }
     env.session_length = 40;
     position_refused(&env, "learned:beyond=wrap,factor=auto", "expected beyond=interpolate");
-    position_refused(&env, "learned:beyond=clamp,factor=auto", "expected beyond=interpolate");
+    position_refused(&env, "learned:beyond=clamp,factor=auto",
+                     "expected beyond=interpolate or resize");
 }
 END_TEST
 
@@ -388,7 +394,7 @@ int main(void)
     tcase_add_loop_test(tests, transformer_xl_scores_are_the_papers, 0, 2);
     tcase_add_loop_test(tests, cope_counts_gates_from_the_query_back, 0, 2);
     tcase_add_loop_test(tests, recurrent_adds_the_state_of_a_gru, 0, 2);
-    tcase_add_test(tests, an_interpolated_table_is_stretched_to_the_session);
+    tcase_add_loop_test(tests, a_stretched_table_has_the_length_of_the_session, 0, 2);
     tcase_add_test(tests, missing_and_wrong_tensors_are_named);
     suite_add_tcase(suite, tests);
     return testing_run(suite);

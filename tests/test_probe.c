@@ -265,7 +265,8 @@ START_TEST(every_scheme_is_probed_where_it_has_the_hook_and_refused_elsewhere)
             enum locus_status status;
         } probes[] = {
             {scheme->embed, locus_probe_table(&probe, tokens, table, &error)},
-            {scheme->bias && !scheme->whole_row, locus_probe_bias(&probe, 0, bias, &error)},
+            {scheme->bias && !scheme->whole_row && !scheme->all_heads && !scheme->observe,
+             locus_probe_bias(&probe, 0, bias, &error)},
             {scheme->rotate && !scheme->bias, locus_probe_rotation(&probe, 0, 0, products, &error)},
         };
         for (int p = 0; p < 3; p++)

@@ -49,11 +49,13 @@ static enum locus_status refuse(const struct locus_position *position, const cha
                                 locus_error *error)
 {
     const bool reads_text = position->layer_floats > 0, biases = locus_position_has_bias(position);
+    const bool reads_scores =
+        locus_position_whole_row(position) || locus_position_all_heads(position);
     return locus_fail(
         error, LOCUS_ERROR_UNSUPPORTED, "position %s %s; plots that fit: %s%s%sattention",
         position->spec.scheme->name, reason,
         locus_position_embeds(position) ? "table, similarity, " : "",
-        biases && !locus_position_whole_row(position) && !reads_text ? "bias, " : "",
+        biases && !reads_scores && !reads_text ? "bias, " : "",
         locus_position_rotates(position) && !biases && !reads_text ? "rotation, " : "");
 }
 
@@ -163,7 +165,7 @@ enum locus_status locus_probe_bias(const struct locus_scheme_probe *probe, int l
     const struct locus_position *position = locus_positions_at(&probe->positions, layer);
     if (!locus_position_has_bias(position))
         return refuse(position, "adds no bias to the scores", error);
-    if (locus_position_whole_row(position))
+    if (locus_position_whole_row(position) || locus_position_all_heads(position))
         return refuse(position, "adds a bias that depends on the scores: it has no map by distance",
                       error);
     if (position->layer_floats > 0)

@@ -63,12 +63,18 @@ static int whole_segment(const struct locus_session *session)
     return (session->setup.capacity - 1) / LOCUS_KV_BLOCK * LOCUS_KV_BLOCK + LOCUS_KV_BLOCK;
 }
 
-/* Keys that are rotated for a query are so once for all heads of a row; of whole rows of scores
- * there are as many as stay in the cache. */
+/* Whether a unit is one row and all its heads: keys that are rotated for a query are so once for
+ * them, and some biases need them at once. */
+static bool by_row(const struct locus_position *position)
+{
+    return position->frame == LOCUS_FRAME_QUERY || locus_position_all_heads(position);
+}
+
+/* Of whole rows of scores there are as many as stay in the cache. */
 static int unit_queries(const struct locus_session *session, const struct locus_position *position)
 {
     enum { WHOLE_ROWS = 12, SCORES = 64 * 1024 };
-    if (position->frame == LOCUS_FRAME_QUERY) return session->model->config.n_head;
+    if (by_row(position)) return session->model->config.n_head;
     if (!locus_position_whole_row(position)) return UNIT_QUERIES;
     const int fitting = SCORES / whole_segment(session);
     return fitting < 1 ? 1 : fitting < WHOLE_ROWS ? fitting : WHOLE_ROWS;
@@ -269,29 +275,33 @@ static void score_block(const struct unit *unit, int start, int end, int at)
     }
 }
 
-/* Adds the bias to each query's scores of the segment from `start` on. */
+/* Adds the bias to each query's scores of the segment from `start` on; to all at once, where a unit
+ * is a row whose heads the scheme wants together. */
 static void add_biases(const struct unit *unit, int start)
 {
     const struct locus_session *session = unit->session;
     const struct scratch *scratch = &unit->scratch;
-    for (int query = 0; query < n_queries(unit); query++) {
+    const int n = locus_position_all_heads(unit->position) ? 1 : n_queries(unit);
+    for (int query = 0; query < n; query++) {
         const struct locus_span *span = query_span(unit, query);
         const int head = query_head(unit, query);
         const int slot = unit->pass->first_slot + unit->row + query / n_heads(unit);
         const int first = start + scratch->first[query];
-        const int n = scratch->end[query] - scratch->first[query];
+        const int n_k = scratch->end[query] - scratch->first[query];
         float *scores =
             scratch->scores + (size_t)query * (size_t)scratch->segment + scratch->first[query];
-        if (n == 0) continue;
+        if (n_k == 0) continue;
         const struct locus_bias_op op = {
             .layer = unit->layer,
             .head = head,
             .q = scratch->q + (size_t)query * (size_t)unit->attention->cache.head_dim,
+            .q_stride = (size_t)unit->attention->cache.head_dim,
             .q_position = span->q_position,
-            .n_k = n,
+            .n_k = n_k,
             .k_first = session->setup.first_position + first,
             .k_positions = span->group ? unit->attention->group_positions + first : NULL,
             .scores = scores,
+            .scores_stride = (size_t)scratch->segment,
             .scratch = scratch->bias,
             .q_token_state = locus_layer_states(session, unit->layer, slot),
             .k_token_states = locus_layer_states(session, unit->layer, first),
@@ -467,14 +477,15 @@ static void cut_units(const struct unit *unit, int n, int n_threads, int *rows, 
 {
     const struct locus_session *session = unit->session;
     const int n_head = session->model->config.n_head, most = unit->scratch.n_queries;
-    const bool by_query = unit->position->frame == LOCUS_FRAME_QUERY;
+    const bool all_heads = locus_position_all_heads(unit->position);
     *rows = 1;
-    *heads = by_query ? n_head : group_size(session);
+    *heads = by_row(unit->position) ? n_head : group_size(session);
+    if (all_heads) return;
     if (*heads > most) *heads = most;
     /* A few rows are shared out by heads, at the price of unit keys twice. */
     while (*heads > 1 && n * ((n_head - 1) / *heads + 1) < n_threads)
         *heads = (*heads + 1) / 2;
-    if (by_query) return;
+    if (by_row(unit->position)) return;
     *rows = most / *heads;
     const int fair = n * (n_head / *heads) / (4 * n_threads); /* four units a thread, or more */
     if (*rows > fair) *rows = fair > 0 ? fair : 1;

@@ -444,7 +444,7 @@ static const char *reason_against(const struct locus_policy *policy,
     if (position->frame == LOCUS_FRAME_BLOCK && !blocks_rise(policy, capacity))
         return "its keys are kept relative to blocks of 64; a chunk of a multiple of 64 can be";
     if (locus_position_whole_row(position))
-        return "it counts over all keys before a token, at one position each";
+        return "it needs all keys before a token at once, each at its own position";
     return NULL;
 }
 

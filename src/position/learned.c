@@ -5,8 +5,11 @@
  * say how many positions there are. Past them `beyond` decides: `interpolate` reads row p / factor,
  * linearly between two rows (position interpolation, Chen et al., arXiv 2306.15595, for a table).
  * factor=auto puts the session's last position on the last row: (n - 1) / (rows - 1), at least 1.
- * `tile` reads the rows as `wrap` does: a table that is made longer by copies of itself, as
- * Longformer (Beltagy et al., arXiv 2004.05150, section 5) and BigBird begin from RoBERTa's.
+ * `resize` stretches it as pictures are resized, whose pixels have centres: row (p + 1/2) / factor
+ * - 1/2, not before the first nor past the last (as tables of image models are made larger,
+ * Dosovitskiy et al., arXiv 2010.11929, section 3.2, here linearly); factor=auto is n / rows, at
+ * least 1. `tile` reads the rows as `wrap` does: a table that is made longer by copies of itself,
+ * as Longformer (Beltagy et al., arXiv 2004.05150, section 5) and BigBird begin from RoBERTa's.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +20,14 @@
 #include "position/registry.h"
 #include "position/tensors.h"
 
-enum beyond { BEYOND_ERROR, BEYOND_CLAMP, BEYOND_WRAP, BEYOND_INTERPOLATE, BEYOND_TILE };
+enum beyond {
+    BEYOND_ERROR,
+    BEYOND_CLAMP,
+    BEYOND_WRAP,
+    BEYOND_INTERPOLATE,
+    BEYOND_TILE,
+    BEYOND_RESIZE
+};
 
 struct learned {
     const float *table; /* [n_rows, n_embd], past the offset; the model's */
@@ -41,19 +51,28 @@ static int interpolated_positions(int n_rows, double factor)
 
 static const char table_name[] = "position_embd.weight";
 
-/* The least factor under which the session's last place is not past the last row; 1 where there is
- * no table to stretch, as init will say. */
+/* The rows of a table that is resized. */
+static int resized_positions(int n_rows, double factor)
+{
+    const double n = floor(n_rows * factor);
+    return n >= 0x7FFFFFFF ? 0x7FFFFFFF : n > 1 ? (int)n : 1;
+}
+
+/* factor=auto: the least under which a table that is stretched has the session's last place; 1
+ * where there is none to stretch, as init will say. */
 static double least_factor(const struct locus_position_env *env,
                            const struct locus_position_spec *spec)
 {
+    const int ends = locus_position_int(spec, "beyond") == BEYOND_RESIZE ? 0 : 1;
     int rows = 0, cols;
     if (!env->tensor || !env->tensor(env->source, table_name, &rows, &cols)) return 1;
-    const double last = (double)rows - locus_position_int(spec, "offset") - 1;
+    /* Rows, or steps from the first to the last. */
+    const double of_table = (double)rows - locus_position_int(spec, "offset") - ends;
     const int random = locus_position_int(spec, "random");
-    const double farthest = (random > 0 ? random : env->session_length) - 1;
-    if (last < 1 || farthest <= last) return 1;
-    double factor = farthest / last;
-    while (farthest / factor > last) /* the quotient was rounded down */
+    const double wanted = (random > 0 ? random : env->session_length) - ends;
+    if (of_table < 1 || wanted <= of_table) return 1;
+    double factor = wanted / of_table;
+    while (wanted / factor > of_table || of_table * factor < wanted) /* it was rounded down */
         factor = nextafter(factor, (double)INFINITY);
     return factor;
 }
@@ -67,8 +86,9 @@ static void settle(struct locus_position_spec *spec, const struct locus_position
 
 static const char *lacks(const struct locus_position_spec *spec, const char *key)
 {
-    const bool stretches = locus_position_int(spec, "beyond") == BEYOND_INTERPOLATE;
-    if (!strcmp(key, "factor") && !stretches) return "beyond=interpolate";
+    const int beyond = locus_position_int(spec, "beyond");
+    const bool stretches = beyond == BEYOND_INTERPOLATE || beyond == BEYOND_RESIZE;
+    if (!strcmp(key, "factor") && !stretches) return "beyond=interpolate or resize";
     return locus_places_lacks(spec, key);
 }
 
@@ -80,6 +100,8 @@ static int count_places(const struct learned *learned)
         return learned->n_rows;
     case BEYOND_INTERPOLATE:
         return interpolated_positions(learned->n_rows, learned->factor);
+    case BEYOND_RESIZE:
+        return resized_positions(learned->n_rows, learned->factor);
     default:
         return 0;
     }
@@ -133,8 +155,11 @@ static int find_row(const struct learned *learned, int place, float *towards_nex
     *towards_next = 0;
     if (learned->beyond == BEYOND_WRAP || learned->beyond == BEYOND_TILE)
         return place % learned->n_rows;
-    if (learned->beyond != BEYOND_INTERPOLATE) return place < last ? place : last;
-    double x = place / learned->factor, row = floor(x);
+    const bool resized = learned->beyond == BEYOND_RESIZE;
+    if (learned->beyond != BEYOND_INTERPOLATE && !resized) return place < last ? place : last;
+    const double centred = (place + 0.5) / learned->factor - 0.5;
+    const double x = !resized ? place / learned->factor : centred > 0 ? centred : 0;
+    const double row = floor(x);
     if (row >= last) return last;
     *towards_next = (float)(x - row);
     return (int)row;
@@ -169,11 +194,13 @@ static bool takes_axes(const void *state, int n_axes)
 
 static const struct locus_param params[] = {
     {"offset", LOCUS_PARAM_INT, "0", 0, 1 << 30, NULL, false, "the table's row for position 0"},
-    {"beyond", LOCUS_PARAM_CHOICE, "error", 0, 0, "error|clamp|wrap|interpolate|tile", false,
+    {"beyond", LOCUS_PARAM_CHOICE, "error", 0, 0, "error|clamp|wrap|interpolate|tile|resize", false,
      "past the table: refuse, repeat its last row, start again (wrap; as copies one after another "
-     "to train on, tile), or stretch it by factor"},
+     "to train on, tile), or stretch it by factor (interpolate; as pictures are, resize)"},
     {"factor", LOCUS_PARAM_FLOAT, "1", 1e-6, 1e6, "auto", false,
-     "interpolate: position p reads row p / factor (auto: the last one reads the last row)"},
+     "interpolate: position p reads row p / factor (auto: the last one reads the last row); "
+     "resize: "
+     "(p + 1/2) / factor - 1/2 (auto: positions over rows)"},
     LOCUS_PLACE_PARAMS,
     {0},
 };

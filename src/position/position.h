@@ -142,6 +142,11 @@ static inline bool locus_position_whole_row(const struct locus_position *positio
     return position->spec.scheme->whole_row;
 }
 
+static inline bool locus_position_all_heads(const struct locus_position *position)
+{
+    return position->spec.scheme->all_heads;
+}
+
 static inline void locus_position_observe(const struct locus_position *position,
                                           const struct locus_observe_op *op)
 {

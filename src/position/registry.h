@@ -8,7 +8,8 @@
 extern const struct locus_position_scheme locus_scheme_none, locus_scheme_learned,
     locus_scheme_sinusoidal, locus_scheme_rope, locus_scheme_xpos, locus_scheme_alibi,
     locus_scheme_relative, locus_scheme_t5, locus_scheme_kerple, locus_scheme_sandwich,
-    locus_scheme_fire, locus_scheme_transformer_xl, locus_scheme_cope, locus_scheme_recurrent;
+    locus_scheme_fire, locus_scheme_transformer_xl, locus_scheme_cope, locus_scheme_fox,
+    locus_scheme_dape, locus_scheme_path, locus_scheme_recurrent;
 
 /* Other names that a SPEC may use; they print as the scheme's own. */
 struct locus_position_alias {
