@@ -38,6 +38,7 @@ from biases import (
     TransformerXlPosition,
 )
 from checkpoint import CONTROL, NORMAL, USER_DEFINED, Value
+from mixers import MIXERS, heads_of
 from positions import (
     LearnedPosition,
     NoPosition,
@@ -93,8 +94,18 @@ class DecoderConfig:
     attention_scale: float | None = None  # None: 1 / sqrt(head_dim)
     tied: bool = True
     position: str = "none"
+    mixer: str = "attention"  # or of MIXERS; with commas between: one a layer, over and over
+    value_dim: int | None = None  # of a head of retention; None: twice head_dim
 
     def __post_init__(self) -> None:
+        known = ("attention", *MIXERS)
+        for name in self.mixer.split(","):
+            if name not in known:
+                raise ValueError(f"mixer '{name}' is not one of {', '.join(known)}")
+        if "attention" not in self.mixers and self.position.partition(":")[0] != "none":
+            raise ValueError(f"position {self.position}: no layer attends, expected none")
+        if self.value_dim is not None and "retention" not in self.mixers:
+            raise ValueError(f"value_dim {self.value_dim}: no layer is retention")
         if self.n_head % self.n_head_kv != 0:
             raise ValueError(f"{self.n_head} heads cannot share {self.n_head_kv} key-value heads")
         if self.norm not in NORMS:
@@ -108,6 +119,12 @@ class DecoderConfig:
     def scale(self) -> float:
         """What q.k is multiplied by."""
         return self.head_dim**-0.5 if self.attention_scale is None else self.attention_scale
+
+    @property
+    def mixers(self) -> list[str]:
+        """A name a layer."""
+        names = self.mixer.split(",")
+        return [names[i % len(names)] for i in range(self.n_layer)]
 
 
 def parse_position(
@@ -141,6 +158,11 @@ class Attention(nn.Module):
         self.k = nn.Linear(d, config.n_head_kv * hd, bias=False)
         self.v = nn.Linear(d, config.n_head_kv * hd, bias=False)
         self.output = nn.Linear(config.n_head * hd, d, bias=False)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By their names in a checkpoint, after "blk.N."."""
+        parts = ("q", "k", "v", "output")
+        return {f"attn_{name}.weight": getattr(self, name).weight for name in parts}
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, temperature: float
@@ -228,17 +250,20 @@ class Block(nn.Module):
         super().__init__()
         self.parallel = config.parallel_residual
         self.attn_norm = make_norm(config)
-        self.attn = Attention(config, layer)
+        mixer = config.mixers[layer]
+        self.attends = mixer == "attention"
+        self.attn = Attention(config, layer) if self.attends else MIXERS[mixer](config)
         self.ffn_norm = make_norm(config)
         self.ffn = FeedForward(config)
 
     def forward(
         self, x: Tensor, position: Position, positions: Tensor, bias: Tensor | None
     ) -> Tensor:
-        attended = self.attn(self.attn_norm(x), position, positions, bias)
+        normed = self.attn_norm(x)
+        mixed = self.attn(normed, position, positions, bias) if self.attends else self.attn(normed)
         if self.parallel:
-            return x + attended + self.ffn(self.ffn_norm(x))
-        x = x + attended
+            return x + mixed + self.ffn(self.ffn_norm(x))
+        x = x + mixed
         return x + self.ffn(self.ffn_norm(x))
 
 
@@ -302,8 +327,8 @@ class Decoder(nn.Module):
         out.update(self.position.tensors())
         for i, block in enumerate(self.blocks):
             add_norm(f"blk.{i}.attn_norm", block.attn_norm)
-            for name in ("q", "k", "v", "output"):
-                out[f"blk.{i}.attn_{name}.weight"] = getattr(block.attn, name).weight
+            for name, tensor in block.attn.tensors().items():
+                out[f"blk.{i}.{name}"] = tensor
             add_norm(f"blk.{i}.ffn_norm", block.ffn_norm)
             for name in ("gate", "up", "down") if self.config.gated else ("up", "down"):
                 out[f"blk.{i}.ffn_{name}.weight"] = getattr(block.ffn, name).weight
@@ -326,10 +351,17 @@ def metadata_of(config: DecoderConfig, position: str) -> dict[str, Value]:
         ".block_count": config.n_layer,
         ".feed_forward_length": config.n_ff,
         ".vocab_size": config.n_vocab,
-        ".attention.head_count": config.n_head,
-        ".attention.head_count_kv": config.n_head_kv,
-        ".attention.key_length": config.head_dim,
     }
+    if "attention" in config.mixers:
+        out |= {
+            ".attention.head_count": config.n_head,
+            ".attention.head_count_kv": config.n_head_kv,
+            ".attention.key_length": config.head_dim,
+        }
+    for name in sorted({*config.mixers} - {"attention"}):
+        out |= MIXERS[name].metadata(config)
+    if config.mixer != "attention":
+        out[".mixer"] = config.mixer if "," not in config.mixer else config.mixers
     if config.attention_scale is not None:
         out[".attention.scale"] = config.attention_scale
     out |= {
@@ -399,15 +431,18 @@ def config_of(reader: gguf.GGUFReader, path: Path, given: Mapping[str, Tensor]) 
     def get(key: str, *default: Any) -> Any:
         return values.pop(f"locus.{key}", *default)
 
+    mixer = get("mixer", "attention")
+    mixers = [mixer] if isinstance(mixer, str) else mixer
     try:
-        n_head, n_embd = get("attention.head_count"), get("embedding_length")
+        n_embd = get("embedding_length")
+        n_head, head_dim, value_dim = heads_of(mixers, n_embd, get)
         config = DecoderConfig(
             n_vocab=given["token_embd.weight"].shape[0],
             n_embd=n_embd,
             n_layer=get("block_count"),
             n_head=n_head,
             n_head_kv=get("attention.head_count_kv", n_head),
-            head_dim=get("attention.key_length", n_embd // n_head),
+            head_dim=head_dim,
             n_ff=get("feed_forward_length"),
             n_context=get("context_length"),
             norm=get("norm", "layernorm"),
@@ -420,6 +455,8 @@ def config_of(reader: gguf.GGUFReader, path: Path, given: Mapping[str, Tensor]) 
             attention_scale=get("attention.scale", None),
             tied="output.weight" not in given,
             position=get("position", "none"),
+            mixer=",".join(mixers),
+            value_dim=value_dim,
         )
     except KeyError as missing:
         raise ValueError(f"{path}: the file has no {missing.args[0]}") from None

@@ -169,6 +169,8 @@ def config_from(args: argparse.Namespace, n_vocab: int, n_context: int) -> Decod
         embedding_scale=args.embedding_scale,
         tied=args.tied,
         position=args.position,
+        mixer=args.mixer,
+        value_dim=args.value_dim,
     )
 
 
