@@ -46,7 +46,7 @@ class DistanceBias(Position):
         """[n_head, n], of distances 0 .. n-1."""
         raise NotImplementedError
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         return toeplitz(self.by_distance(layer, positions.shape[0]))
 
 
@@ -271,7 +271,7 @@ class TransformerXlPosition(Position):
     ) -> Tensor:
         return rows + self.weight("position_u", layer)[:, None] if is_query else rows
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         n, c = positions.shape[0], self.config
         r = F.linear(self.encoding[:n], self.weight("position_r.weight", layer))
         r = r.view(n, c.n_head, c.head_dim).permute(1, 2, 0)  # [H, d, distance]
@@ -336,7 +336,7 @@ class FirePosition(Position):
         hidden = F.relu(mlp[0] * x.view(1, -1) + mlp[1][:, None])
         return torch.addmm(mlp[3][:, None], mlp[2], hidden).view(-1, *x.shape)
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         n = positions.shape[0]
         # A long text's rows in pieces: the hidden layer is 32 times the scores.
         step = n if n <= 1024 else 128
@@ -360,7 +360,7 @@ class CopePosition(Position):
         self.add_weight(name, lambda: torch.zeros(n_positions, config.head_dim), layers=True)
         self.expect(name, -1, config.head_dim)
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         table, n = self.weight("position_cope.weight", layer), positions.shape[0]
         scale = self.config.scale if self.values["gate"] == "scaled" else 1.0
         after = future(n, q.device)
@@ -373,3 +373,84 @@ class CopePosition(Position):
         at_low = z.gather(-1, low.long())
         at_high = z.gather(-1, p.ceil().long())
         return ((1 - part) * at_low + part * at_high).masked_fill(after, -math.inf)
+
+
+class FoxPosition(Position):
+    """FoX (Lin et al. 2025): a head's forget gates f_t = sigmoid(w.x_t + b) of what its layer's
+    queries and keys are projected from; a key's bias is the sum of ln f over the tokens after it,
+    up to the query."""
+
+    name = "fox"
+    has_bias = True
+
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        super().__init__(config, values, given)
+        h, d = config.n_head, config.n_embd
+        # The authors' initialisation.
+        self.add_weight("position_fox.weight", normal(0.02, h, d), layers=True)
+        self.add_weight("position_fox.bias", lambda: torch.zeros(h), layers=True)
+        self.expect("position_fox.weight", h, d)
+        self.expect("position_fox.bias", h)
+
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
+        weight, own = (self.weight(f"position_fox.{n}", layer) for n in ("weight", "bias"))
+        # In double: the difference of two large sums is small.
+        sums = F.logsigmoid(F.linear(x, weight, own)).double().cumsum(1).transpose(1, 2)
+        n = positions.shape[0]
+        step = n if n <= 1024 else 128
+        rows = [(r[..., None] - sums[..., None, :]).to(x.dtype) for r in sums.split(step, dim=-1)]
+        return torch.cat(rows, dim=-2).masked_fill(future(n, x.device), -math.inf)
+
+
+class DapePosition(Position):
+    """DAPE (Zheng et al. 2024): a + b + MLP([a; b]) of the scaled scores a and the biases b of all
+    heads of a query and a key; b are those of ALiBi or of KERPLE's kind=log."""
+
+    name = "dape"
+    params = (Parameter("over", "kerple", choices=("alibi", "kerple"), shown=True),)
+    has_bias = True
+    combines = True
+
+    def __init__(
+        self, config: Shape, values: dict[str, Any], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        super().__init__(config, values, given)
+        kind = AlibiPosition if values["over"] == "alibi" else KerplePosition
+        self.over = kind(config, values | {p.key: p.default for p in kind.params}, given)
+        self.one_bias = self.over.one_bias
+        h, w = config.n_head, 32  # hidden units as in the authors' code, initialised as nn.Linear
+        for name, shape in {"fc1": (w, 2 * h), "fc2": (h, w)}.items():
+            most = shape[1] ** -0.5
+            makers = {
+                "weight": lambda s=shape, m=most: torch.empty(s).uniform_(-m, m),
+                "bias": lambda s=shape, m=most: torch.empty(s[0]).uniform_(-m, m),
+            }
+            for part, make in makers.items():
+                self.add_weight(f"position_dape.{name}.{part}", make, layers=True)
+        self.expect("position_dape.fc1.weight", -1, 2 * h)
+        self.expect("position_dape.fc1.bias", -1)
+        self.expect("position_dape.fc2.weight", h, -1)
+        self.expect("position_dape.fc2.bias", h)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return super().tensors() | self.over.tensors()
+
+    def build(self, rows: int) -> None:
+        self.over.reserve(rows)
+
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
+        return self.over.bias(layer, q, k, positions, x)
+
+    def combine(self, layer: int, scores: Tensor, bias: Tensor) -> Tensor:
+        w1, b1, w2, b2 = (
+            self.weight(f"position_dape.{n}", layer)
+            for n in ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+        )
+        n_head = self.config.n_head
+        finite = bias.masked_fill(bias == -math.inf, 0).flatten(1)
+        # A column a pair; the biases' part is the same for every text of the batch.
+        shared = torch.addmm(b1[:, None], w1[:, n_head:], finite)
+        hidden = F.leaky_relu(w1[:, :n_head] @ scores.flatten(2) + shared)
+        return scores + bias + (w2 @ hidden + b2[:, None]).view_as(scores)

@@ -5,7 +5,8 @@ data is made with it. Data flows as in the engine:
 
     tokens -> embed -> position.embed
            -> per layer: norm -> q, k, v -> position.rotate
-                         -> attend (scores + position.bias, softmax, mix) -> project -> MLP
+                         -> attend (scores + position.bias, or position.combine, softmax, mix)
+                         -> project -> MLP
            -> norm -> logits
 
 A position scheme is one subclass of `Position`, listed in `SCHEMES`. The decoder never asks which
@@ -30,7 +31,9 @@ import checkpoint
 from biases import (
     AlibiPosition,
     CopePosition,
+    DapePosition,
     FirePosition,
+    FoxPosition,
     KerplePosition,
     RelativePosition,
     SandwichPosition,
@@ -65,6 +68,8 @@ SCHEMES: tuple[type[Position], ...] = (
     FirePosition,
     SandwichPosition,
     CopePosition,
+    FoxPosition,
+    DapePosition,
     RecurrentPosition,
 )
 ACTIVATIONS = ("silu", "gelu_tanh", "gelu_erf", "relu")
@@ -165,21 +170,29 @@ class Attention(nn.Module):
         return {f"attn_{name}.weight": getattr(self, name).weight for name in parts}
 
     def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, temperature: float
+        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, position: Position
     ) -> Tensor:
         """Each [batch, n_head, n, head_dim]; bias is -inf for future keys, None: causal alone."""
-        scale = self.config.scale / temperature
-        if bias is not None and temperature != 1:
-            bias = bias / temperature
-        if bias is not None and bias.requires_grad:
+        temperature = position.temperature
+        if bias is not None and (bias.requires_grad or position.combines):
             # No fused kernel gives a bias its gradient. Rows in blocks, which skip future keys.
             n, mixed = q.shape[2], []
             for start in range(0, n, ROWS):
                 stop = min(start + ROWS, n)
-                scaled = q[:, :, start:stop] * scale
-                scores = scaled @ k[:, :, :stop].transpose(-1, -2) + bias[..., start:stop, :stop]
+                scaled = q[:, :, start:stop] * self.config.scale
+                scores = scaled @ k[:, :, :stop].transpose(-1, -2)
+                part = bias[..., start:stop, :stop]
+                if position.combines:
+                    scores = position.combine(self.layer, scores, part)
+                else:
+                    scores = scores + part
+                if temperature != 1:
+                    scores = scores / temperature
                 mixed.append(scores.softmax(-1) @ v[:, :, :stop])
             return torch.cat(mixed, dim=2)
+        scale = self.config.scale / temperature
+        if bias is not None and temperature != 1:
+            bias = bias / temperature
         return F.scaled_dot_product_attention(q, k, v, bias, is_causal=bias is None, scale=scale)
 
     def attend_rows(
@@ -211,8 +224,8 @@ class Attention(nn.Module):
             k, v = (t.repeat_interleave(shared, dim=1) for t in (k, v))
         if groups is None:
             if position.has_bias and bias is None:
-                bias = position.bias(self.layer, q, k, positions)
-            mixed = self.attend(q, k, v.to(q.dtype), bias, position.temperature)
+                bias = position.bias(self.layer, q, k, positions, x)
+            mixed = self.attend(q, k, v.to(q.dtype), bias, position)
         else:
             mixed = torch.cat(
                 [self.attend_rows(q, k, v, position, positions, rows) for rows in groups], dim=2
@@ -307,7 +320,7 @@ class Decoder(nn.Module):
             x = self.embd_norm(x)
         bias = None
         if self.position.one_bias:
-            bias = self.position.bias(0, x, x, positions)
+            bias = self.position.bias(0, x, x, positions, x)
         for block in self.blocks:
             x = block(x, self.position, positions, bias)
         head = self.token_embd if self.output is None else self.output

@@ -8,6 +8,7 @@ places and never asks which scheme it runs:
     embed   adds to the token embeddings
     rotate  changes queries and keys
     bias    gives what is added to the scaled scores
+    combine does more with the scores of all heads
 
 Tables are made in double and kept in torch's default type. Weights are called and shaped as in a
 checkpoint; `blk.N.` names are a layer's own.
@@ -143,6 +144,7 @@ class Position(nn.Module):
     aliases: ClassVar[tuple[str, ...]] = ()
     params: ClassVar[tuple[Parameter, ...]] = ()
     has_bias: ClassVar[bool] = False
+    combines: ClassVar[bool] = False
     # Whether the bias follows from positions and weights that all layers share.
     one_bias: bool = False
 
@@ -174,10 +176,16 @@ class Position(nn.Module):
         if all of them do."""
         return None
 
-    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    def bias(self, layer: int, q: Tensor, k: Tensor, positions: Tensor, x: Tensor) -> Tensor:
         """What is added to the scaled scores, broadcastable to [batch, n_head, n, n], -inf for
-        future keys. q and k are as rotate left them. Only called when `has_bias`; with `one_bias`
-        once a forward pass, its layer, q and k then mean nothing."""
+        future keys. q and k are as rotate left them, x [batch, n, n_embd] is what they are
+        projected from. Only called when `has_bias`; with `one_bias` once a forward pass, its layer,
+        q, k and x then mean nothing."""
+        raise NotImplementedError
+
+    def combine(self, layer: int, scores: Tensor, bias: Tensor) -> Tensor:
+        """What the softmax sees, of scaled scores [batch, n_head, queries, keys] and `bias` of the
+        same rows and keys. Only called when `combines`, else it is their sum."""
         raise NotImplementedError
 
     # ---- the keys of any scheme, and of those of absolute positions

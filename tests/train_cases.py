@@ -149,7 +149,7 @@ def check_parameters(checks: Checks) -> None:
     checks.that(float(fire.tensors()[name].detach()) == shape.n_context / 4, "the file has 64")
     again = parse_position("fire", shape, fire.tensors())
     positions = torch.arange(100)
-    biases = [p.bias(0, positions, positions, positions).detach() for p in (fire, again)]
+    biases = [p.bias(0, *4 * [positions]).detach() for p in (fire, again)]
     checks.that(torch.equal(*biases), "and FIRE from a file is the same")
     for kind, most in (("log", 3.0), ("power", 2.0)):
         given = {
