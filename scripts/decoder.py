@@ -41,7 +41,7 @@ from biases import (
     TransformerXlPosition,
 )
 from checkpoint import CONTROL, NORMAL, USER_DEFINED, Value
-from mixers import MIXERS, heads_of
+from mixers import MIXERS, heads_of, sizes_of
 from positions import (
     LearnedPosition,
     NoPosition,
@@ -52,6 +52,7 @@ from positions import (
     parse_spec,
 )
 from rotary import RopePosition, XposPosition
+from selective_scan import Mamba, stored, trained
 from vocabulary import END_OF_TEXT, ByteBpe, Bytes
 
 SCHEMES: tuple[type[Position], ...] = (
@@ -101,6 +102,10 @@ class DecoderConfig:
     position: str = "none"
     mixer: str = "attention"  # or of MIXERS; with commas between: one a layer, over and over
     value_dim: int | None = None  # of a head of retention; None: twice head_dim
+    n_inner: int | None = None  # channels of mamba; None: twice n_embd
+    n_state: int = 16  # of a channel
+    n_conv: int = 4  # tokens that its convolution sees
+    rank: int | None = None  # of its steps; None: a sixteenth of n_embd, rounded up
 
     def __post_init__(self) -> None:
         known = ("attention", *MIXERS)
@@ -266,14 +271,18 @@ class Block(nn.Module):
         mixer = config.mixers[layer]
         self.attends = mixer == "attention"
         self.attn = Attention(config, layer) if self.attends else MIXERS[mixer](config)
-        self.ffn_norm = make_norm(config)
-        self.ffn = FeedForward(config)
+        self.ffn_norm = self.ffn = None
+        if config.n_ff > 0:
+            self.ffn_norm = make_norm(config)
+            self.ffn = FeedForward(config)
 
     def forward(
         self, x: Tensor, position: Position, positions: Tensor, bias: Tensor | None
     ) -> Tensor:
         normed = self.attn_norm(x)
         mixed = self.attn(normed, position, positions, bias) if self.attends else self.attn(normed)
+        if self.ffn is None:
+            return x + mixed
         if self.parallel:
             return x + mixed + self.ffn(self.ffn_norm(x))
         x = x + mixed
@@ -306,8 +315,13 @@ class Decoder(nn.Module):
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
         for block in self.blocks:
-            for layer in (block.attn.output, block.ffn.down):
-                nn.init.normal_(layer.weight, std=0.02 / math.sqrt(2 * self.config.n_layer))
+            halves = [block.attn.output, *([] if block.ffn is None else [block.ffn.down])]
+            for layer in halves:
+                nn.init.normal_(
+                    layer.weight, std=0.02 / math.sqrt(len(halves) * self.config.n_layer)
+                )
+            if isinstance(block.attn, Mamba):
+                block.attn.initialise()
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens int64 [batch, n] to logits [batch, n, n_vocab]."""
@@ -342,6 +356,8 @@ class Decoder(nn.Module):
             add_norm(f"blk.{i}.attn_norm", block.attn_norm)
             for name, tensor in block.attn.tensors().items():
                 out[f"blk.{i}.{name}"] = tensor
+            if block.ffn is None:
+                continue
             add_norm(f"blk.{i}.ffn_norm", block.ffn_norm)
             for name in ("gate", "up", "down") if self.config.gated else ("up", "down"):
                 out[f"blk.{i}.ffn_{name}.weight"] = getattr(block.ffn, name).weight
@@ -426,7 +442,9 @@ def write_gguf(
     metadata |= {f".{key}": value for key, value in (more or {}).items()}
     metadata |= metadata_of_tokenizer(tokenizer)
     tensors = [
-        checkpoint.Tensor.of(tensor_name, values.detach().float().cpu().numpy())
+        checkpoint.Tensor.of(
+            tensor_name, stored(tensor_name, values.detach().float()).cpu().numpy()
+        )
         for tensor_name, values in model.checkpoint_tensors().items()
     ]
     checkpoint.write(path, "locus", metadata, tensors, kind)
@@ -470,6 +488,7 @@ def config_of(reader: gguf.GGUFReader, path: Path, given: Mapping[str, Tensor]) 
             position=get("position", "none"),
             mixer=",".join(mixers),
             value_dim=value_dim,
+            **sizes_of(mixers, get),
         )
     except KeyError as missing:
         raise ValueError(f"{path}: the file has no {missing.args[0]}") from None
@@ -538,6 +557,6 @@ def read_gguf(path: Path, position: str | None = None) -> tuple[Decoder, ByteBpe
             if given[name].shape != parameter.shape:
                 found, expected = list(given[name].shape), list(parameter.shape)
                 raise ValueError(f"{path}: {name} is {found}, expected {expected}")
-            parameter.copy_(given[name])
+            parameter.copy_(trained(name, given[name]))
 
     return model, tokenizer_of(reader, path)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from checkpoint import Value
 from positions import frequencies
 from rotary import turn
+from selective_scan import Mamba
 
 ROWS = 64  # tokens whose scores are made at a time
 
@@ -92,14 +93,14 @@ class Retention(nn.Module):
         return self.output(F.silu(self.gate(x)) * y.transpose(1, 2).flatten(-2))
 
 
-MIXERS: dict[str, type[Retention]] = {"retention": Retention}
+MIXERS: dict[str, type[Retention] | type[Mamba]] = {"retention": Retention, "mamba": Mamba}
 
 
 def heads_of(
     mixers: Sequence[str], n_embd: int, get: Callable[..., Any]
 ) -> tuple[int, int, int | None]:
     """Heads, their width and that of retention's values; attention and retention have the same."""
-    n_head = head_dim = value_dim = None
+    n_head, head_dim, value_dim = None, None, None
     if "attention" in mixers:
         n_head = get("attention.head_count")
         head_dim = get("attention.key_length", n_embd // n_head)
@@ -109,4 +110,15 @@ def heads_of(
         if n_head is not None and shape != (n_head, head_dim):
             raise ValueError("attention and retention differ in heads; this decoder has one shape")
         n_head, head_dim = shape
-    return n_head, head_dim, value_dim
+    return n_head or 1, head_dim or n_embd, value_dim
+
+
+def sizes_of(mixers: Sequence[str], get: Callable[..., Any]) -> dict[str, int]:
+    """Those of mamba, by their names in DecoderConfig; what norms its steps is refused."""
+    if "mamba" not in mixers:
+        return {}
+    if get("ssm.dt_b_c_rms", False):
+        raise ValueError("ssm.dt_b_c_rms: this decoder norms no steps")
+    keys = {"n_inner": "inner_size", "n_state": "state_size", "n_conv": "conv_kernel"}
+    keys["rank"] = "time_step_rank"
+    return {name: get(f"ssm.{key}") for name, key in keys.items()}

@@ -242,7 +242,9 @@ def make_parser() -> argparse.ArgumentParser:
     g.add_argument("--n-head-kv", type=count, help="key-value heads (as many as query heads)")
     g.add_argument("--head-dim", type=count, help="head width (n-embd / n-head)")
     g.add_argument("--value-dim", type=count, help="of a head of retention (twice the head's)")
-    g.add_argument("--n-ff", type=count, default=400, help="feed-forward width (%(default)s)")
+    g.add_argument(
+        "--n-ff", type=whole_number, default=400, help="feed-forward width; 0: none (%(default)s)"
+    )
     g.add_argument("--norm", choices=NORMS, default="rmsnorm", help="(%(default)s)")
     g.add_argument("--activation", choices=ACTIVATIONS, default="silu", help="(%(default)s)")
     g.add_argument("--gated", action=switch, default=True, help="gated feed-forward")
