@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "forward/mamba.h"
 #include "forward/map.h"
+#include "forward/running.h"
 #include "golden.h"
 #include "hostile.h"
 #include "model/quantize.h"
@@ -401,12 +401,12 @@ END_TEST
 
 START_TEST(copies_are_no_more_however_long_a_session_is)
 {
-    ck_assert_int_eq(locus_mamba_interval(1), 256);
-    ck_assert_int_eq(locus_mamba_interval(16639), 256);
+    ck_assert_int_eq(locus_running_interval(1), 256);
+    ck_assert_int_eq(locus_running_interval(16639), 256);
     for (int capacity = 1; capacity < 1 << 30; capacity = capacity * 3 + 1) {
-        const int interval = locus_mamba_interval(capacity);
-        ck_assert_int_le(capacity / interval, LOCUS_MAMBA_COPIES);
-        ck_assert(interval == 256 || capacity / (interval / 2) > LOCUS_MAMBA_COPIES);
+        const int interval = locus_running_interval(capacity);
+        ck_assert_int_le(capacity / interval, LOCUS_RUNNING_COPIES);
+        ck_assert(interval == 256 || capacity / (interval / 2) > LOCUS_RUNNING_COPIES);
     }
 }
 END_TEST

@@ -13,20 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
 #include "forward/pass.h"
+#include "forward/running.h"
 
 /* What a layer keeps: panels [n_conv - 1 + n_state][LOCUS_CHANNELS], values of x first. */
 struct mamba {
-    int interval; /* tokens from one copy to the next */
-    int at;       /* tokens taken in */
-    int *index;   /* [n_layer]: which of the layers that have it; -1: none */
-    size_t n_layer, n_panels;
-    size_t panel_floats;
-    void *block;
-    float *now; /* [n_layer][n_panels][panel_floats] */
-    float
-        *copies; /* [capacity / interval] of the same: after interval tokens, twice as many, ... */
+    struct locus_running running; /* of a layer: [n_panels][panel_floats] */
+    size_t n_panels, panel_floats;
 
     /* Scratch of one chunk of n tokens. */
     float *x;     /* [n_conv - 1 + n, n_inner]: those before the chunk first */
@@ -36,69 +29,25 @@ struct mamba {
     float *dt;    /* [n, n_inner]; then what the scan makes of it */
 };
 
-int locus_mamba_interval(int capacity)
-{
-    int interval = LOCUS_MAMBA_INTERVAL;
-    while (capacity / interval > LOCUS_MAMBA_COPIES)
-        interval *= 2;
-    return interval;
-}
-
-static int replay(const struct locus_session *session)
-{
-    return locus_mamba_interval(session->setup.capacity) - 1;
-}
-
 /* ---- state ---------------------------------------------------------------------------------- */
-
-static size_t layer_floats(const struct mamba *mamba)
-{
-    return mamba->n_panels * mamba->panel_floats;
-}
-
-static void lay_out_state(struct mamba *mamba, int capacity, struct locus_arena *arena)
-{
-    const size_t n_copies = (size_t)(capacity / mamba->interval);
-    mamba->now = locus_arena_floats(arena, mamba->n_layer, layer_floats(mamba));
-    mamba->copies = locus_arena_floats(arena, n_copies * mamba->n_layer, layer_floats(mamba));
-}
 
 static enum locus_status open_state(void **state, const struct locus_session *session,
                                     locus_error *error)
 {
-    const struct locus_config *config = &session->model->config;
-    const struct locus_ssm_config *ssm = &config->ssm;
-    const size_t n_layer = (size_t)config->n_layer;
+    const struct locus_ssm_config *ssm = &session->model->config.ssm;
     struct mamba *mamba = *state = calloc(1, sizeof *mamba);
-    struct locus_arena arena = {0};
     if (!mamba) return locus_fail_memory(error, sizeof *mamba);
-    if (!(mamba->index = calloc(n_layer, sizeof *mamba->index)))
-        return locus_fail_memory(error, n_layer * sizeof *mamba->index);
-    for (size_t layer = 0; layer < n_layer; layer++)
-        mamba->index[layer] =
-            session->layers[layer].mixer == &locus_mixer_mamba ? (int)mamba->n_layer++ : -1;
-    mamba->interval = locus_mamba_interval(session->setup.capacity);
     mamba->n_panels = (size_t)(ssm->n_inner - 1) / LOCUS_CHANNELS + 1;
     mamba->panel_floats = (size_t)(ssm->n_conv - 1 + ssm->n_state) * LOCUS_CHANNELS;
-    lay_out_state(mamba, session->setup.capacity, &arena);
-    const size_t n_bytes = arena.used;
-    mamba->block = n_bytes < SIZE_MAX ? locus_aligned_zalloc(n_bytes, 1) : NULL;
-    if (!mamba->block)
-        return locus_fail(error, LOCUS_ERROR_MEMORY,
-                          "out of memory: states of %zu layers, and %d copies of them, could not "
-                          "be had",
-                          mamba->n_layer, session->setup.capacity / mamba->interval);
-    arena = (struct locus_arena){.base = mamba->block};
-    lay_out_state(mamba, session->setup.capacity, &arena);
-    return LOCUS_OK;
+    return locus_running_open(&mamba->running, session, &locus_mixer_mamba,
+                              mamba->n_panels * mamba->panel_floats, error);
 }
 
 static void close_state(void *state)
 {
     struct mamba *mamba = state;
     if (!mamba) return;
-    locus_aligned_free(mamba->block);
-    free(mamba->index);
+    locus_running_close(&mamba->running);
     free(mamba);
 }
 
@@ -139,8 +88,7 @@ static struct panel panel_at(const struct pass *pass, const struct mamba *mamba,
         .index = (size_t)index,
         .first = (size_t)first,
         .width = left < LOCUS_CHANNELS ? left : LOCUS_CHANNELS,
-        .now = mamba->now + ((size_t)mamba->index[layer] * mamba->n_panels + (size_t)index) *
-                                mamba->panel_floats,
+        .now = locus_running_now(&mamba->running, layer) + (size_t)index * mamba->panel_floats,
     };
 }
 
@@ -207,15 +155,11 @@ static void scan(const struct pass *pass, const struct panel *panel, const struc
 {
     for (int first = 0, end; first < pass->n; first = end) {
         const int taken = pass->first_slot + first;
-        const int left = mamba->interval - taken % mamba->interval;
-        end = pass->n - first < left ? pass->n : first + left;
+        end = first + locus_running_stretch(&mamba->running, taken, pass->n - first);
         scan_rows(pass, panel, mamba, first, end);
         keep_before(panel, mamba, end);
-        if (end - first < left) continue;
-        const size_t copy = (size_t)(taken / mamba->interval);
-        const size_t offset = (size_t)(panel->now - mamba->now);
-        memcpy(mamba->copies + copy * mamba->n_layer * layer_floats(mamba) + offset, panel->now,
-               mamba->panel_floats * sizeof(float));
+        locus_running_keep(&mamba->running, panel->now, mamba->panel_floats,
+                           pass->first_slot + end);
     }
 }
 
@@ -281,34 +225,10 @@ static void run(const struct pass *pass, void *state, int layer, const float *in
         const struct panel panel = panel_at(pass, mamba, layer, p);
         scan(pass, &panel, mamba);
     }
-    if (pass->thread == 0) mamba->at = pass->first_slot + n;
+    if (pass->thread == 0) mamba->running.at = pass->first_slot + n;
     await_all(pass);
     input = prepare(pass, mamba->dt, n, ssm->n_inner, form(pass, &weights->output));
     add_output(pass, &weights->output, input, &model->layers[layer].attn_post_norm);
-}
-
-/* ---- going back ----------------------------------------------------------------------------- */
-
-static enum locus_status resume(const void *state, const struct locus_session *session, int n_keep,
-                                int *n, locus_error *error)
-{
-    const struct mamba *mamba = state;
-    (void)session, (void)error;
-    *n = mamba->at == n_keep ? n_keep : n_keep / mamba->interval * mamba->interval;
-    return LOCUS_OK;
-}
-
-static void rewind_to(void *state, int n)
-{
-    struct mamba *mamba = state;
-    const size_t n_floats = mamba->n_layer * layer_floats(mamba);
-    if (mamba->at == n) return;
-    if (n == 0)
-        memset(mamba->now, 0, n_floats * sizeof *mamba->now);
-    else
-        memcpy(mamba->now, mamba->copies + (size_t)(n / mamba->interval - 1) * n_floats,
-               n_floats * sizeof *mamba->now);
-    mamba->at = n;
 }
 
 const struct locus_mixer locus_mixer_mamba = {
@@ -317,7 +237,7 @@ const struct locus_mixer locus_mixer_mamba = {
     .close = close_state,
     .lay_out = lay_out,
     .run = run,
-    .resume = resume,
-    .rewind = rewind_to,
-    .replay = replay,
+    .resume = locus_running_resume,
+    .rewind = locus_running_rewind,
+    .replay = locus_running_replay,
 };
