@@ -142,6 +142,8 @@ static const char *const schemes[] = {
     "alibi-temperature",
     "transformer-xl-logn",
     "cope-temperature",
+    "retention",
+    "retention-mixed",
 };
 
 enum {

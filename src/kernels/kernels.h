@@ -210,6 +210,23 @@ struct locus_scan {
     int n, n_state, width;
 };
 
+/* A state whose numbers all decay alike, of one head, for one panel of its values: Mamba 2's (Dao
+ * and Gu 2024, arXiv 2405.21060), and retention's. A row after another,
+ *
+ *     h[s] = decay h[s] + b[s] step u
+ *     out  = the sum over s of c[s] h[s], in order, + skip u
+ */
+struct locus_recurrence {
+    float *out;                /* [n, stride]; may be u */
+    const float *u;            /* [n, stride] */
+    const float *b, *c;        /* [n, state_stride]: n_state of each row */
+    const float *decay, *step; /* [n, step_stride]: one of each row; step_stride 0: of all */
+    float skip;
+    float *h; /* [n_state][LOCUS_CHANNELS] */
+    size_t stride, state_stride, step_stride;
+    int n, n_state, width;
+};
+
 /* Panels [first, end) for the activations' rows [row, row_end): a thread's share of a product. */
 struct locus_share {
     int first, end, row, row_end;
@@ -241,6 +258,7 @@ struct locus_kernels {
     void (*finish)(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim);
     void (*convolve)(const struct locus_convolution *op);
     void (*scan)(const struct locus_scan *op);
+    void (*recur)(const struct locus_recurrence *op);
 };
 
 /* Values of a quantised cached row share a scale in blocks of 32; the last may be shorter. */

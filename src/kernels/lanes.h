@@ -235,6 +235,7 @@ INLINE void set_lanes(struct locus_kernels *kernels)
     kernels->finish = finish;
     kernels->convolve = convolve;
     kernels->scan = scan;
+    kernels->recur = recur;
 }
 
 #endif

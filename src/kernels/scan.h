@@ -78,4 +78,31 @@ static void scan(const struct locus_scan *op)
     }
 }
 
+static void recur(const struct locus_recurrence *op)
+{
+    for (int i = 0; i < op->n; i++) {
+        const size_t at = (size_t)i * op->stride, of_step = (size_t)i * op->step_stride;
+        const float *b = op->b + (size_t)i * op->state_stride;
+        const float *c = op->c + (size_t)i * op->state_stride;
+        const float decay = op->decay[of_step], step = op->step[of_step];
+        float u[LOCUS_CHANNELS], input[LOCUS_CHANNELS], sum[LOCUS_CHANNELS] = {0};
+        take_channels(u, op->u + at, op->width);
+        for (int l = 0; l < LOCUS_CHANNELS; l++)
+            input[l] = step * u[l];
+        for (int s = 0; s < op->n_state; s++) {
+            float h[LOCUS_CHANNELS];
+            float *state = op->h + (size_t)s * LOCUS_CHANNELS;
+            take_channels(h, state, LOCUS_CHANNELS);
+            for (int l = 0; l < LOCUS_CHANNELS; l++) {
+                h[l] = fmaf(decay, h[l], b[s] * input[l]);
+                sum[l] = fmaf(c[s], h[l], sum[l]);
+            }
+            put_channels(state, h, LOCUS_CHANNELS);
+        }
+        for (int l = 0; l < LOCUS_CHANNELS; l++)
+            sum[l] = fmaf(op->skip, u[l], sum[l]);
+        put_channels(op->out + at, sum, op->width);
+    }
+}
+
 #endif

@@ -2,7 +2,7 @@
  *
  *     weights.c   the model's own: embedding, output norm, head; how a tensor of a kind is loaded
  *     layers.c    a layer: its norms, and its parts by their tables
- *     attention.c, mamba.c, mlp.c    the tables of parts, a row a tensor
+ *     attention.c, mamba.c, retention.c, mlp.c    the tables of parts, a row a tensor
  *     extras.c    what is left: a position scheme's, or refused
  */
 #ifndef LOCUS_MODEL_LOADING_H
@@ -72,6 +72,8 @@ enum locus_extent {
     LOCUS_INNER, /* of a scan, as the next two */
     LOCUS_STATE,
     LOCUS_RANK,
+    LOCUS_RETENTION_KEYS, /* of all heads */
+    LOCUS_RETENTION_VALUES,
     LOCUS_ONE
 };
 

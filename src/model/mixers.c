@@ -40,18 +40,41 @@ static enum locus_status read_scan(struct locus_keys *keys, struct locus_config 
     return status ? status : read_own_epsilon(keys, ssm);
 }
 
+/* A head's memory is of 2^(5 + its index) tokens: past the last of these a float can't hold. */
+static enum locus_status read_retention(struct locus_keys *keys, struct locus_config *config)
+{
+    enum { MAX_HEADS = 20, MAX_DIM = 1 << 16 };
+    struct locus_retention_config *retention = &config->retention;
+    enum locus_status status;
+    if ((status =
+             locus_keys_needed_int(keys, "retention.head_count", MAX_HEADS, &retention->n_head)) ||
+        (status = locus_keys_needed_int(keys, "retention.value_length", MAX_DIM,
+                                        &retention->value_dim)) ||
+        (status =
+             locus_keys_needed_int(keys, "retention.key_length", MAX_DIM, &retention->key_dim)))
+        return status;
+    if (retention->key_dim % 2 == 0) return LOCUS_OK;
+    return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                      "%s: %s is %d, expected an even number, whose pairs can be turned",
+                      locus_checkpoint_path(keys->checkpoint), keys->full, retention->key_dim);
+}
+
 /* A name each, or one of all layers: only the generic family has others than its own. */
 static enum locus_status name_mixers(struct locus_keys *keys, struct locus_config *config,
                                      const struct locus_architecture *architecture)
 {
-    static const char *const names[] = {"attention", "mamba"};
-    static const struct locus_layer_part *const parts[] = {&locus_attention_part,
-                                                           &locus_mamba_part};
+    static const struct locus_layer_part *const parts[] = {&locus_attention_part, &locus_mamba_part,
+                                                           &locus_retention_part};
+    enum { N_PARTS = sizeof parts / sizeof *parts };
+    const char *names[N_PARTS];
     const size_t n_layer = (size_t)config->n_layer;
     int *choices = calloc(n_layer, sizeof *choices);
     if (!choices) return locus_fail_memory(keys->error, n_layer * sizeof *choices);
     enum locus_status status = LOCUS_OK;
-    if (architecture->spelled_out) status = locus_keys_choices(keys, "mixer", names, 2, choices);
+    for (int i = 0; i < N_PARTS; i++)
+        names[i] = parts[i]->name;
+    if (architecture->spelled_out)
+        status = locus_keys_choices(keys, "mixer", names, N_PARTS, choices);
     for (size_t i = 0; i < n_layer; i++)
         config->layers[i].mixer = architecture->mixer ? architecture->mixer : parts[choices[i]];
     free(choices);
@@ -66,5 +89,7 @@ enum locus_status locus_config_read_mixers(struct locus_keys *keys, struct locus
     if (!config->layers) return locus_fail_memory(keys->error, n_layer * sizeof *config->layers);
     enum locus_status status = name_mixers(keys, config, architecture);
     if (!status && locus_config_has(config, &locus_mamba_part)) status = read_scan(keys, config);
+    if (!status && locus_config_has(config, &locus_retention_part))
+        status = read_retention(keys, config);
     return status;
 }

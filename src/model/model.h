@@ -26,6 +26,13 @@ struct locus_ssm_config {
     float norm_epsilon;
 };
 
+/* The sizes of retention. */
+struct locus_retention_config {
+    int n_head;    /* 0: no layer has it */
+    int key_dim;   /* of a head's queries and keys: even */
+    int value_dim; /* of its values, and of what comes of them */
+};
+
 /* One layer's part of the configuration: what it is made of. */
 struct locus_layer_config {
     const struct locus_layer_part *mixer, *mlp;
@@ -55,6 +62,7 @@ struct locus_config {
     int n_dense;                  /* layers before the first that has experts */
     bool normed_experts;          /* the shares of a token's experts add up to 1 */
     struct locus_ssm_config ssm;
+    struct locus_retention_config retention;
     struct locus_layer_config *layers; /* [n_layer], the configuration's own */
     char position[1024];               /* SPEC of the scheme it was trained with */
 };
@@ -187,6 +195,18 @@ struct locus_mamba_weights {
 };
 
 extern const struct locus_layer_part locus_mamba_part;
+
+/* ---- retention ------------------------------------------------------------------------------ */
+
+/* Sun et al. 2023. */
+struct locus_retention_weights {
+    struct locus_linear q, k;       /* [n_head * key_dim, n_embd] */
+    struct locus_linear v, gate;    /* [n_head * value_dim, n_embd] */
+    struct locus_linear output;     /* [n_embd, n_head * value_dim] */
+    struct locus_norm_weights norm; /* [value_dim] ones: of each head's values */
+};
+
+extern const struct locus_layer_part locus_retention_part;
 
 /* ---- MLPs ----------------------------------------------------------------------------------- */
 

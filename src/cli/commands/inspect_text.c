@@ -240,13 +240,25 @@ static void describe_scan(const struct inspection *inspection, int layer, struct
         weights->low_norm.weight ? ", steps normed" : "");
 }
 
+static void describe_retention(const struct inspection *inspection, int layer,
+                               struct locus_buffer *out)
+{
+    const struct locus_retention_config *retention = &inspection->model->config.retention;
+    (void)layer;
+    locus_buffer_printf(out, "retention        %d head%s of width %d, values of %d\n",
+                        retention->n_head, locus_plural(retention->n_head), retention->key_dim,
+                        retention->value_dim);
+}
+
 /* A line for each kind of mixer that there is. */
 static void describe_mixers(const struct inspection *inspection, struct locus_buffer *out)
 {
     static const struct {
         const struct locus_layer_part *mixer;
         void (*describe)(const struct inspection *inspection, int layer, struct locus_buffer *out);
-    } kinds[] = {{&locus_attention_part, describe_attention}, {&locus_mamba_part, describe_scan}};
+    } kinds[] = {{&locus_attention_part, describe_attention},
+                 {&locus_mamba_part, describe_scan},
+                 {&locus_retention_part, describe_retention}};
     const struct locus_config *config = &inspection->model->config;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         int layer = 0;
