@@ -41,6 +41,8 @@ double plain_activation(enum locus_activation kind, double x);
 
 /* What a selective scan makes of in[n, n_embd], a token after another (plain_mamba.c). */
 double *plain_mamba(struct plain *plain, int layer, const double *in);
+/* What retention does (plain_retention.c). */
+double *plain_retention(struct plain *plain, int layer, const double *in);
 
 /* All values [rows, cols] of a layer's tensor of that whole name, or NULL where there is none. */
 double *plain_values(struct plain *plain, int layer, const char *name, int *rows, int *cols);

@@ -258,6 +258,7 @@ struct recurrence {
     struct guarded rows[3], b, c, a, taps, channels, h, out;
     struct locus_scan scan;
     struct locus_convolution convolution;
+    struct locus_recurrence recurrence;
 };
 
 static struct recurrence random_recurrence(int odd)
@@ -296,6 +297,20 @@ static struct recurrence random_recurrence(int odd)
                                                .n = n,
                                                .n_taps = n_taps,
                                                .width = width};
+    r.recurrence = (struct locus_recurrence){.out = floats_of(&r.out) + first,
+                                             .u = floats_of(&r.rows[1]) + first,
+                                             .b = floats_of(&r.b),
+                                             .c = floats_of(&r.c),
+                                             .decay = floats_of(&r.rows[0]),
+                                             .step = floats_of(&r.rows[2]),
+                                             .skip = random_float(odd),
+                                             .h = floats_of(&r.h),
+                                             .stride = WIDE,
+                                             .state_stride = (size_t)n_state,
+                                             .step_stride = (size_t)random_int(0, WIDE),
+                                             .n = n,
+                                             .n_state = n_state,
+                                             .width = width};
     return r;
 }
 
@@ -307,23 +322,28 @@ static void release_recurrence(struct recurrence *r)
         release(all[i]);
 }
 
+enum { CONVOLVES, SCANS, RECURS, N_KINDS };
+
 /* Runs it in that set from what `before` holds; the state goes back to that. */
 static void run_recurrence(const struct locus_kernels *kernels, const struct recurrence *r,
-                           bool scans, struct guarded *out, struct guarded *h)
+                           int kind, struct guarded *out, struct guarded *h)
 {
     struct guarded before = guard(r->h.size);
     struct locus_scan scan = r->scan;
     struct locus_convolution convolution = r->convolution;
+    struct locus_recurrence recurrence = r->recurrence;
     *out = guard(r->out.size);
     *h = guard(r->h.size);
     memcpy(before.block, r->h.block, before.size);
     memcpy(out->block, r->out.block, out->size);
     scan.out = floats_of(out) + (r->scan.out - floats_of(&r->out));
-    convolution.out = scan.out;
-    if (scans)
+    convolution.out = recurrence.out = scan.out;
+    if (kind == CONVOLVES)
+        kernels->convolve(&convolution);
+    else if (kind == SCANS)
         kernels->scan(&scan);
     else
-        kernels->convolve(&convolution);
+        kernels->recur(&recurrence);
     memcpy(h->block, r->h.block, h->size);
     memcpy(r->h.block, before.block, before.size);
     release(&before);
@@ -335,9 +355,9 @@ START_TEST(running_states_have_the_bits_of_plain_c)
     for (int trial = 0; trial < 120; trial++) {
         struct recurrence r = random_recurrence(trial % 3 == 0 ? 3 : 0);
         struct guarded expected[2], found[2];
-        run_recurrence(plain_kernels(), &r, _i == 0, &expected[0], &expected[1]);
+        run_recurrence(plain_kernels(), &r, _i, &expected[0], &expected[1]);
         for (int i = 0; (kernels = kernels_at(i)); i++) {
-            run_recurrence(kernels, &r, _i == 0, &found[0], &found[1]);
+            run_recurrence(kernels, &r, _i, &found[0], &found[1]);
             for (int k = 0; k < 2; k++) {
                 assert_same(&expected[k], &found[k], kernels->name);
                 release(&found[k]);
@@ -565,7 +585,7 @@ int main(void)
     TCase *rows = tcase_create("rows");
     tcase_add_test(rows, blocks_of_activations_have_the_bits_of_plain_c);
     tcase_add_test(rows, halves_have_the_bits_of_plain_c);
-    tcase_add_loop_test(rows, running_states_have_the_bits_of_plain_c, 0, 2);
+    tcase_add_loop_test(rows, running_states_have_the_bits_of_plain_c, 0, N_KINDS);
     tcase_add_loop_test(rows, row_operations_have_the_bits_of_plain_c, 0, N_ROW_OPERATIONS);
     suite_add_tcase(suite, rows);
     TCase *attention = tcase_create("attention");

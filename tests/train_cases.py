@@ -38,6 +38,7 @@ from decoder import (
     parse_position,
     read_gguf,
 )
+from mixers import MIXERS
 from texts import Windows
 from training import LEARNING_RATES, Training, command_of
 
@@ -201,32 +202,41 @@ def check_same_start(checks: Checks) -> None:
         checks.that(same, f"{scheme.name}: starts from the same weights")
 
 
-def check_schemes(checks: Checks, bench: Bench, locus: Path) -> None:
-    """Every scheme trains, and the program agrees with PyTorch about what came of it."""
+def check_agrees(
+    checks: Checks, bench: Bench, locus: Path, name: str, options: Sequence[str], served: int = 3
+) -> None:
+    """A model trains, and the program agrees with PyTorch about what came of it."""
     lengths = "16,32,80"
+    status, _, err = bench.train(name, *options)
+    checks.that(status == 0 and "nan" not in err, f"{name}: {err[-300:]}")
+    path = bench.path(f"{name}.gguf")
+    evaluate = ["--load", str(path), "--eval", str(bench.held_out), "--evaluate"]
+    _, out, _ = bench.run(*evaluate, "--lengths", lengths)
+    ours = subprocess.run(
+        [locus, "extrapolate", "-q", "-m", path, "-f", bench.held_out, "--lengths", lengths,
+         "--csv", bench.path("out.csv"), "--force"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    checks.that(ours.returncode == 0, f"{name}: locus extrapolate: {ours.stderr}")
+    theirs = {r["length"]: r for r in csv.DictReader(io.StringIO(out))}
+    with bench.path("out.csv").open(newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["nll"]]
+    checks.that(len(rows) == len(theirs) == served, f"{name}: {len(rows)} lengths")
+    for row in rows:
+        other = theirs[row["length"]]
+        near = abs(float(row["nll"]) - float(other["nll"])) < 2e-5
+        same = near and row["tokens"] == other["tokens"]
+        checks.that(same, f"{name}: locus {row}, PyTorch {other}")
+
+
+def check_schemes(checks: Checks, bench: Bench, locus: Path) -> None:
+    """Every scheme, and every mixer, alone and between layers of attention."""
     for scheme in SCHEMES:
-        name = scheme.name
-        status, _, err = bench.train(name, "--position", name)
-        checks.that(status == 0 and "nan" not in err, f"{name}: {err[-300:]}")
-        path = bench.path(f"{name}.gguf")
-        evaluate = ["--load", str(path), "--eval", str(bench.held_out), "--evaluate"]
-        _, out, _ = bench.run(*evaluate, "--lengths", lengths)
-        ours = subprocess.run(
-            [locus, "extrapolate", "-q", "-m", path, "-f", bench.held_out, "--lengths", lengths,
-             "--csv", bench.path("out.csv"), "--force"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        checks.that(ours.returncode == 0, f"{name}: locus extrapolate: {ours.stderr}")
-        theirs = {r["length"]: r for r in csv.DictReader(io.StringIO(out))}
-        with bench.path("out.csv").open(newline="") as file:
-            rows = [r for r in csv.DictReader(file) if r["nll"]]
-        n_lengths = 2 if name == "learned" else 3  # its table ends at the trained length
-        checks.that(len(rows) == len(theirs) == n_lengths, f"{name}: {len(rows)} lengths")
-        for row in rows:
-            other = theirs[row["length"]]
-            near = abs(float(row["nll"]) - float(other["nll"])) < 2e-5
-            same = near and row["tokens"] == other["tokens"]
-            checks.that(same, f"{name}: locus {row}, PyTorch {other}")
+        served = 2 if scheme.name == "learned" else 3  # its table ends at the trained length
+        check_agrees(checks, bench, locus, scheme.name, ["--position", scheme.name], served)
+    for mixer in MIXERS:
+        check_agrees(checks, bench, locus, mixer, ["--mixer", mixer])
+        check_agrees(checks, bench, locus, f"{mixer}-mixed", ["--mixer", f"attention,{mixer}"])
 
 
 def check_resumed(checks: Checks, bench: Bench) -> None:
@@ -403,6 +413,9 @@ def check_refused(checks: Checks, bench: Bench) -> None:
         ([*bench.texts, *SHAPE, "--position", "rope:factor=4"], "factor without a scaling"),
         ([*bench.texts, *SHAPE, "--position", "sandwich:dim=7"], "dim=7 is not even"),
         ([*bench.texts, *SHAPE, "--position", "learned:factor=2"], "beyond=interpolate"),
+        ([*bench.texts, *SHAPE, "--mixer", "attention,wine"], "--mixer wine"),
+        ([*bench.texts, *SHAPE, "--mixer", "retention", "--position", "rope"], "no layer attends"),
+        ([*bench.texts, *SHAPE, "--value-dim", "8"], "no layer is retention"),
         ([*load, *SHAPE], "--load needs"),
         ([*load, "--export-only", "--export", str(bench.path("x"))], "exports a --state"),
         (["--state", str(half), "--generate", "x"], "not a state"),
