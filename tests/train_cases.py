@@ -39,6 +39,7 @@ from decoder import (
     read_gguf,
 )
 from mixers import MIXERS
+from selective_scan import scan
 from texts import Windows
 from training import LEARNING_RATES, Training, command_of
 
@@ -167,6 +168,39 @@ def check_parameters(checks: Checks) -> None:
         checks.that(bool((gradient != 0).all()), f"kerple {kind}: gradients {gradient}")
 
 
+def check_scan(checks: Checks) -> None:
+    """The scan is its formula token by token, its gradients those of finite differences."""
+    torch.manual_seed(5)
+    n, batch, channels, state = 6, 2, 3, 4
+    shapes = [(n, batch, channels)] * 2 + [(state, channels)] + [(n, batch, state)] * 2
+    dt, x, a, b, c = given = [torch.randn(s, dtype=torch.float64) for s in shapes]
+    dt.abs_()
+    a.abs_().neg_()
+    h, y = torch.zeros(batch, channels, state, dtype=torch.float64), []
+    for t in range(n):
+        h = torch.exp(dt[t, ..., None] * a.T) * h + x[t, ..., None] * b[t, :, None]
+        y.append((h * c[t, :, None]).sum(-1))
+    found = scan(*given, compiled=False)
+    checks.that(torch.allclose(found, torch.stack(y), rtol=1e-12), f"scan: {found}, {y}")
+    for values in given:
+        values.requires_grad_()
+    right = torch.autograd.gradcheck(
+        lambda *t: scan(*t, compiled=False), given, raise_exception=False
+    )
+    checks.that(right, "scan: gradients")
+
+
+def check_drawn(checks: Checks) -> None:
+    """Positions that are drawn are a sorted sample, another one for each step of a training."""
+    shape = DecoderConfig(n_vocab=40, n_embd=16, n_head=2, n_head_kv=2, head_dim=8, n_layer=1)
+    rope, cpu = parse_position("rope:random=64", shape), torch.device("cpu")
+    drawn = [rope.places(32, cpu).tolist() for _ in range(4)]
+    checks.that(all(sorted(set(p)) == p and 0 <= p[0] <= p[-1] < 64 for p in drawn), f"{drawn}")
+    checks.that(len({tuple(p) for p in drawn}) == 4, f"the same draws: {drawn}")
+    rope.eval()
+    checks.that(torch.equal(rope.places(32, cpu), rope.places(32, cpu)), "one draw to measure by")
+
+
 def check_not_finite(checks: Checks, bench: Bench) -> None:
     """A run whose weights blow up says so, exports nothing, and keeps the state from before."""
     state = bench.path("blown.state")
@@ -237,11 +271,13 @@ def check_schemes(checks: Checks, bench: Bench, locus: Path) -> None:
     for mixer in MIXERS:
         check_agrees(checks, bench, locus, mixer, ["--mixer", mixer])
         check_agrees(checks, bench, locus, f"{mixer}-mixed", ["--mixer", f"attention,{mixer}"])
+    check_agrees(checks, bench, locus, "mamba-alone", ["--mixer", "mamba", "--n-ff", "0"])
 
 
 def check_resumed(checks: Checks, bench: Bench) -> None:
     """A run that is stopped, or whose export fails, and resumed is one that never was."""
-    options = ("--position", "t5", "--about", "a text")
+    # A scheme with weights and draws.
+    options = ("--position", "learned:beyond=wrap,random=64", "--about", "a text")
     bench.train("whole", *options, "--log", str(bench.path("whole.csv")))
     name = gguf.GGUFReader(bench.path("whole.gguf")).get_field("general.name").contents()
     checks.that(name == "whole", f"a file is called after itself: {name}")
@@ -505,6 +541,8 @@ def main() -> None:
     check_commands(checks)
     check_parameters(checks)
     check_learns(checks, bench)
+    check_scan(checks)
+    check_drawn(checks)
     check_not_finite(checks, bench)
     check_same_start(checks)
     check_schemes(checks, bench, locus)
