@@ -94,6 +94,7 @@ class Retention(nn.Module):
 
 
 MIXERS: dict[str, type[Retention] | type[Mamba]] = {"retention": Retention, "mamba": Mamba}
+HEADLESS = ("mamba",)  # for which a shape has one head, as wide as the model
 
 
 def heads_of(

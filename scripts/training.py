@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from checkpoint import Value
 from decoder import Decoder, DecoderConfig
 from evaluation import window_loss
+from mixers import HEADLESS
 from output import Failure, write_text
 from progress import Log, save_state
 from tasks import IGNORED, TASKS, UNSEEN, TaskBatches, exact_match
@@ -148,7 +149,10 @@ class TaskSource:
 
 
 def config_from(args: argparse.Namespace, n_vocab: int, n_context: int) -> DecoderConfig:
-    if args.head_dim is None and args.n_embd % args.n_head != 0:
+    n_head, head_dim = args.n_head, args.head_dim
+    if {*args.mixer.split(",")} <= {*HEADLESS}:
+        n_head, head_dim = 1, args.n_embd
+    elif head_dim is None and args.n_embd % n_head != 0:
         raise Failure(
             f"--n-embd {args.n_embd} is no multiple of --n-head {args.n_head}; give --head-dim, too"
         )
@@ -156,9 +160,9 @@ def config_from(args: argparse.Namespace, n_vocab: int, n_context: int) -> Decod
         n_vocab=n_vocab,
         n_embd=args.n_embd,
         n_layer=args.n_layer,
-        n_head=args.n_head,
-        n_head_kv=args.n_head_kv or args.n_head,
-        head_dim=args.head_dim or args.n_embd // args.n_head,
+        n_head=n_head,
+        n_head_kv=args.n_head_kv or n_head,
+        head_dim=head_dim or args.n_embd // n_head,
         n_ff=args.n_ff,
         n_context=n_context,
         norm=args.norm,
