@@ -186,6 +186,7 @@ OWN = {
     ),
     "internlm2": Own("rmsnorm", "silu", ADJACENT, gated=True),
     "mamba": Own("rmsnorm", "silu", "none", says=says("scan")),
+    "mamba2": Own("rmsnorm", "silu", "none", says=says("scan")),
     "minicpm": Own(
         *("rmsnorm", "silu", ADJACENT),
         gated=True,

@@ -11,10 +11,8 @@
 #include "forward/mamba.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "forward/pass.h"
-#include "forward/running.h"
+#include "forward/convolution.h"
 
 /* What a layer keeps: panels [n_conv - 1 + n_state][LOCUS_CHANNELS], values of x first. */
 struct mamba {
@@ -37,7 +35,7 @@ static enum locus_status open_state(void **state, const struct locus_session *se
     const struct locus_ssm_config *ssm = &session->model->config.ssm;
     struct mamba *mamba = *state = calloc(1, sizeof *mamba);
     if (!mamba) return locus_fail_memory(error, sizeof *mamba);
-    mamba->n_panels = (size_t)(ssm->n_inner - 1) / LOCUS_CHANNELS + 1;
+    mamba->n_panels = (size_t)locus_panel_count(ssm->n_inner);
     mamba->panel_floats = (size_t)(ssm->n_conv - 1 + ssm->n_state) * LOCUS_CHANNELS;
     return locus_running_open(&mamba->running, session, &locus_mixer_mamba,
                               mamba->n_panels * mamba->panel_floats, error);
@@ -81,48 +79,20 @@ static struct panel panel_at(const struct pass *pass, const struct mamba *mamba,
 {
     const struct locus_model *model = pass->session->model;
     const struct locus_ssm_config *ssm = &model->config.ssm;
-    const int first = index * LOCUS_CHANNELS, left = ssm->n_inner - first;
     return (struct panel){
         .ssm = ssm,
         .weights = model->layers[layer].mixer,
         .index = (size_t)index,
-        .first = (size_t)first,
-        .width = left < LOCUS_CHANNELS ? left : LOCUS_CHANNELS,
+        .first = (size_t)index * LOCUS_CHANNELS,
+        .width = locus_panel_width(ssm->n_inner, index),
         .now = locus_running_now(&mamba->running, layer) + (size_t)index * mamba->panel_floats,
     };
 }
 
-/* The n_conv - 1 values of x before row `row`, from what is kept into x, or back. */
-static void put_before(const struct panel *panel, const struct mamba *mamba, int row)
+/* Its h[n_state][LOCUS_CHANNELS], after what the convolution keeps. */
+static float *state_of(const struct panel *panel)
 {
-    for (size_t k = 0; k < (size_t)panel->ssm->n_conv - 1; k++)
-        memcpy(mamba->x + ((size_t)row + k) * (size_t)panel->ssm->n_inner + panel->first,
-               panel->now + k * LOCUS_CHANNELS, (size_t)panel->width * sizeof(float));
-}
-
-static void keep_before(const struct panel *panel, const struct mamba *mamba, int row)
-{
-    for (size_t k = 0; k < (size_t)panel->ssm->n_conv - 1; k++)
-        memcpy(panel->now + k * LOCUS_CHANNELS,
-               mamba->x + ((size_t)row + k) * (size_t)panel->ssm->n_inner + panel->first,
-               (size_t)panel->width * sizeof(float));
-}
-
-static void convolve(const struct pass *pass, const struct panel *panel, const struct mamba *mamba)
-{
-    const size_t n_conv = (size_t)panel->ssm->n_conv;
-    const struct locus_convolution op = {
-        .out = mamba->u + panel->first,
-        .x = mamba->x + panel->first,
-        .taps = panel->weights->taps + panel->index * n_conv * LOCUS_CHANNELS,
-        .bias = panel->weights->bias + panel->index * LOCUS_CHANNELS,
-        .stride = (size_t)panel->ssm->n_inner,
-        .n = pass->n,
-        .n_taps = panel->ssm->n_conv,
-        .width = panel->width,
-    };
-    put_before(panel, mamba, 0);
-    pass->session->kernels->convolve(&op);
+    return panel->now + (size_t)(panel->ssm->n_conv - 1) * LOCUS_CHANNELS;
 }
 
 /* Rows [first, end) of the chunk. */
@@ -131,7 +101,6 @@ static void scan_rows(const struct pass *pass, const struct panel *panel, const 
 {
     const size_t n_inner = (size_t)panel->ssm->n_inner, n_state = (size_t)panel->ssm->n_state;
     const size_t at = (size_t)first * n_inner + panel->first, of_row = (size_t)first * n_state;
-    const size_t n_before = (size_t)panel->ssm->n_conv - 1;
     const struct locus_scan op = {
         .out = mamba->dt + at,
         .dt = mamba->dt + at,
@@ -141,7 +110,7 @@ static void scan_rows(const struct pass *pass, const struct panel *panel, const 
         .c = mamba->c + of_row,
         .a = panel->weights->a + panel->index * n_state * LOCUS_CHANNELS,
         .skip = panel->weights->skip + panel->index * LOCUS_CHANNELS,
-        .h = panel->now + n_before * LOCUS_CHANNELS,
+        .h = state_of(panel),
         .stride = n_inner,
         .n = end - first,
         .n_state = panel->ssm->n_state,
@@ -150,16 +119,15 @@ static void scan_rows(const struct pass *pass, const struct panel *panel, const 
     pass->session->kernels->scan(&op);
 }
 
-/* The chunk's rows; where an interval ends, the panel is copied. */
+/* The chunk's rows; where an interval ends, the states are copied. */
 static void scan(const struct pass *pass, const struct panel *panel, const struct mamba *mamba)
 {
     for (int first = 0, end; first < pass->n; first = end) {
         const int taken = pass->first_slot + first;
         end = first + locus_running_stretch(&mamba->running, taken, pass->n - first);
         scan_rows(pass, panel, mamba, first, end);
-        keep_before(panel, mamba, end);
-        locus_running_keep(&mamba->running, panel->now, mamba->panel_floats,
-                           pass->first_slot + end);
+        locus_running_keep(&mamba->running, state_of(panel),
+                           (size_t)panel->ssm->n_state * LOCUS_CHANNELS, pass->first_slot + end);
     }
 }
 
@@ -209,6 +177,8 @@ static void run(const struct pass *pass, void *state, int layer, const float *in
     const struct locus_ssm_config *ssm = &model->config.ssm;
     const struct locus_mamba_weights *weights = model->layers[layer].mixer;
     const int n = pass->n, n_panels = (int)mamba->n_panels;
+    const struct locus_convolved convolved = {mamba->u,      mamba->x,     weights->taps,
+                                              weights->bias, ssm->n_inner, ssm->n_conv};
     float *own_x = mamba->x + (size_t)(ssm->n_conv - 1) * (size_t)ssm->n_inner;
     struct locus_activations input = prepare(pass, in, n, model->config.n_embd,
                                              form(pass, &weights->x) | form(pass, &weights->z));
@@ -217,7 +187,7 @@ static void run(const struct pass *pass, void *state, int layer, const float *in
     await_all(pass);
     for (int p = share_first(pass, n_panels); p < share_end(pass, n_panels); p++) {
         const struct panel panel = panel_at(pass, mamba, layer, p);
-        convolve(pass, &panel, mamba);
+        locus_convolve_panel(pass, &mamba->running, &convolved, p, panel.now);
     }
     await_all(pass);
     make_steps(pass, mamba, weights);

@@ -41,7 +41,7 @@ static enum locus_status open_state(void **state, const struct locus_session *se
         return locus_fail_memory(error, half * sizeof *retention->theta);
     for (size_t k = 0; k < half; k++)
         retention->theta[k] = locus_power(10000, -2 * (double)k / config->key_dim);
-    retention->n_panels = (size_t)(config->value_dim - 1) / LOCUS_CHANNELS + 1;
+    retention->n_panels = (size_t)locus_panel_count(config->value_dim);
     retention->panel_floats = (size_t)config->key_dim * LOCUS_CHANNELS;
     return locus_running_open(
         &retention->running, session, &locus_mixer_retention,
@@ -137,12 +137,12 @@ static void recur(const struct pass *pass, const struct retention *retention, in
 {
     const struct locus_retention_config *config = &pass->session->model->config.retention;
     const int head = index / (int)retention->n_panels;
-    const int of_head = index % (int)retention->n_panels * LOCUS_CHANNELS;
-    const int left = config->value_dim - of_head;
+    const int panel = index % (int)retention->n_panels;
     const float gamma = 1 - ldexpf(1, -5 - head), step = 1;
     float *now =
         locus_running_now(&retention->running, layer) + (size_t)index * retention->panel_floats;
-    float *v = retention->v + (size_t)head * (size_t)config->value_dim + of_head;
+    float *v =
+        retention->v + (size_t)head * (size_t)config->value_dim + (size_t)panel * LOCUS_CHANNELS;
     struct locus_recurrence op = {
         .decay = &gamma,
         .step = &step,
@@ -150,7 +150,7 @@ static void recur(const struct pass *pass, const struct retention *retention, in
         .stride = values_width(config),
         .state_stride = keys_width(config),
         .n_state = config->key_dim,
-        .width = left < LOCUS_CHANNELS ? left : LOCUS_CHANNELS,
+        .width = locus_panel_width(config->value_dim, panel),
     };
     for (int first = 0; first < pass->n; first += op.n) {
         const int taken = pass->first_slot + first;

@@ -24,6 +24,18 @@ enum { LOCUS_RUNNING_INTERVAL = 256, LOCUS_RUNNING_COPIES = 64 };
 
 int locus_running_interval(int capacity);
 
+/* Panels of values side by side (kernels.h): how many, and how many values of one there are. */
+static inline int locus_panel_count(int n_values)
+{
+    return (n_values - 1) / LOCUS_CHANNELS + 1;
+}
+
+static inline int locus_panel_width(int n_values, int index)
+{
+    const int left = n_values - index * LOCUS_CHANNELS;
+    return left < LOCUS_CHANNELS ? left : LOCUS_CHANNELS;
+}
+
 /* Zeros, as before the first token, for the layers that have that mixer. Close it in any case. */
 enum locus_status locus_running_open(struct locus_running *running,
                                      const struct locus_session *session,

@@ -259,6 +259,9 @@ struct locus_kernels {
     void (*convolve)(const struct locus_convolution *op);
     void (*scan)(const struct locus_scan *op);
     void (*recur)(const struct locus_recurrence *op);
+    /* Of n heads: step = softplus(dt + bias), decay = e^(step a); step may be dt. */
+    void (*steps)(float *step, float *decay, const float *dt, const float *bias, const float *a,
+                  int n);
 };
 
 /* Values of a quantised cached row share a scale in blocks of 32; the last may be shorter. */

@@ -236,6 +236,7 @@ INLINE void set_lanes(struct locus_kernels *kernels)
     kernels->convolve = convolve;
     kernels->scan = scan;
     kernels->recur = recur;
+    kernels->steps = steps;
 }
 
 #endif

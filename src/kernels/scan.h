@@ -105,4 +105,13 @@ static void recur(const struct locus_recurrence *op)
     }
 }
 
+static void steps(float *step, float *decay, const float *dt, const float *bias, const float *a,
+                  int n)
+{
+    for (int i = 0; i < n; i++)
+        step[i] = locus_softplus(dt[i] + bias[i]);
+    for (int i = 0; i < n; i++)
+        decay[i] = locus_exp(step[i] * a[i]);
+}
+
 #endif

@@ -31,6 +31,10 @@ int locus_extent_of(enum locus_extent extent, const struct locus_config *config)
         return config->ssm.n_state;
     case LOCUS_RANK:
         return config->ssm.rank;
+    case LOCUS_SCAN_HEADS:
+        return config->ssm.n_head;
+    case LOCUS_CONVOLVED:
+        return locus_convolved_channels(&config->ssm);
     case LOCUS_RETENTION_KEYS:
         return config->retention.n_head * config->retention.key_dim;
     case LOCUS_RETENTION_VALUES:

@@ -16,14 +16,16 @@ enum locus_norm_position {
 
 struct locus_layer_part;
 
-/* The sizes of selective scans (Mamba). */
+/* The sizes of selective scans (Mamba, Mamba 2). */
 struct locus_ssm_config {
     int n_inner; /* channels, each with a state of its own; 0: no layer has a scan */
     int n_state; /* numbers of such a state */
     int n_conv;  /* tokens that the convolution before it sees, each token's own among them */
-    int rank;    /* of what a token's step of time comes from */
+    int rank;    /* Mamba: of what a token's step of time comes from */
+    int n_head;  /* Mamba 2: of as many channels each, which decay alike, */
+    int n_group; /* and of which as many share their b and c */
     bool normed; /* step, b and c are normed (Falcon Mamba), even if no tensor says by what */
-    float norm_epsilon;
+    float norm_epsilon; /* of those norms, or of Mamba 2's after its gate */
 };
 
 /* The sizes of retention. */
@@ -195,6 +197,22 @@ struct locus_mamba_weights {
 };
 
 extern const struct locus_layer_part locus_mamba_part;
+
+/* Mamba 2 (Dao and Gu 2024, arXiv 2405.21060). */
+struct locus_mamba2_weights {
+    struct locus_linear z, x;       /* [n_inner, n_embd]: the gate; [convolved, n_embd]: what the
+                                     * convolution is of, channels, b and c */
+    struct locus_linear dt;         /* [n_head, n_embd] */
+    struct locus_linear output;     /* [n_embd, n_inner] */
+    float *taps, *bias;             /* of the convolution: panels of n_conv, and of 1 */
+    float *step_bias, *a, *skip;    /* [n_head] */
+    struct locus_norm_weights norm; /* [n_inner]: of each group */
+};
+
+extern const struct locus_layer_part locus_mamba2_part;
+
+/* Channels of Mamba 2's convolution: those that are scanned, and each group's b and c. */
+int locus_convolved_channels(const struct locus_ssm_config *ssm);
 
 /* ---- retention ------------------------------------------------------------------------------ */
 

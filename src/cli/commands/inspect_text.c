@@ -240,6 +240,17 @@ static void describe_scan(const struct inspection *inspection, int layer, struct
         weights->low_norm.weight ? ", steps normed" : "");
 }
 
+static void describe_heads(const struct inspection *inspection, int layer, struct locus_buffer *out)
+{
+    const struct locus_ssm_config *ssm = &inspection->model->config.ssm;
+    (void)layer;
+    locus_buffer_printf(out,
+                        "mamba2           %d head%s of %d channels of %d states, %d group%s, "
+                        "convolution over %d\n",
+                        ssm->n_head, locus_plural(ssm->n_head), ssm->n_inner / ssm->n_head,
+                        ssm->n_state, ssm->n_group, locus_plural(ssm->n_group), ssm->n_conv);
+}
+
 static void describe_retention(const struct inspection *inspection, int layer,
                                struct locus_buffer *out)
 {
@@ -258,6 +269,7 @@ static void describe_mixers(const struct inspection *inspection, struct locus_bu
         void (*describe)(const struct inspection *inspection, int layer, struct locus_buffer *out);
     } kinds[] = {{&locus_attention_part, describe_attention},
                  {&locus_mamba_part, describe_scan},
+                 {&locus_mamba2_part, describe_heads},
                  {&locus_retention_part, describe_retention}};
     const struct locus_config *config = &inspection->model->config;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
