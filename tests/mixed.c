@@ -22,7 +22,7 @@ static const struct tensor {
 } tensors[] = {
     {"token_embd.weight", "", MIXED_VOCAB, MIXED_EMBD, 0, 1},
     {"output_norm.weight", "", 0, MIXED_EMBD, 1, 0.2f},
-    {"attn_norm.weight", "amr", 0, MIXED_EMBD, 1, 0.2f},
+    {"attn_norm.weight", "am2r", 0, MIXED_EMBD, 1, 0.2f},
     {"attn_q.weight", "a", MIXED_EMBD, MIXED_EMBD, 0, 0.5f},
     {"attn_k.weight", "a", MIXED_EMBD, MIXED_EMBD, 0, 0.5f},
     {"attn_v.weight", "a", MIXED_EMBD, MIXED_EMBD, 0, 0.4f},
@@ -36,6 +36,14 @@ static const struct tensor {
     {"ssm_a", "m", MIXED_INNER, MIXED_STATE, -0.6f, 0.59f},
     {"ssm_d", "m", 0, MIXED_INNER, 1, 0.3f},
     {"ssm_out.weight", "m", MIXED_EMBD, MIXED_INNER, 0, 0.3f},
+    {"ssm_in.weight", "2", MIXED_INNER + MIXED_CONVOLVED + MIXED_HEADS, MIXED_EMBD, 0, 0.4f},
+    {"ssm_conv1d.weight", "2", MIXED_CONVOLVED, MIXED_CONV, 0, 0.6f},
+    {"ssm_conv1d.bias", "2", 0, MIXED_CONVOLVED, 0, 0.3f},
+    {"ssm_dt.bias", "2", 0, MIXED_HEADS, -3, 2},
+    {"ssm_a", "2", MIXED_HEADS, 1, -0.6f, 0.59f},
+    {"ssm_d", "2", MIXED_HEADS, 1, 1, 0.3f},
+    {"ssm_norm.weight", "2", MIXED_GROUPS, MIXED_INNER / MIXED_GROUPS, 1, 0.2f},
+    {"ssm_out.weight", "2", MIXED_EMBD, MIXED_INNER, 0, 0.3f},
     {"retention_q.weight", "r", MIXED_RETAINED *MIXED_KEY, MIXED_EMBD, 0, 0.4f},
     {"retention_k.weight", "r", MIXED_RETAINED *MIXED_KEY, MIXED_EMBD, 0, 0.4f},
     {"retention_v.weight", "r", MIXED_RETAINED *MIXED_VALUE, MIXED_EMBD, 0, 0.4f},
@@ -54,7 +62,7 @@ static const struct kind {
     struct {
         const char *key;
         int value;
-    } sizes[5];
+    } sizes[6]; /* up to one without a key */
 } kinds[] = {
     {'a', "attention", {{"locus.attention.head_count", 4}}},
     {'m',
@@ -63,6 +71,13 @@ static const struct kind {
       {"locus.ssm.state_size", MIXED_STATE},
       {"locus.ssm.conv_kernel", MIXED_CONV},
       {"locus.ssm.time_step_rank", MIXED_RANK}}},
+    {'2',
+     "mamba2",
+     {{"locus.ssm.inner_size", MIXED_INNER},
+      {"locus.ssm.state_size", MIXED_STATE},
+      {"locus.ssm.conv_kernel", MIXED_CONV},
+      {"locus.ssm.time_step_rank", MIXED_HEADS},
+      {"locus.ssm.group_count", MIXED_GROUPS}}},
     {'r',
      "retention",
      {{"locus.retention.head_count", MIXED_RETAINED},

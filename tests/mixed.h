@@ -16,6 +16,9 @@ enum {
     MIXED_INNER = 72, /* channels of a scan: four panels and a half */
     MIXED_STATE = 5,
     MIXED_CONV = 4,
+    MIXED_HEADS = 6, /* of mamba2: less than a panel each, in two groups */
+    MIXED_GROUPS = 2,
+    MIXED_CONVOLVED = MIXED_INNER + 2 * MIXED_GROUPS * MIXED_STATE,
     MIXED_RANK = 32,    /* a block of quantised values */
     MIXED_RETAINED = 3, /* heads of retention, the width of their keys, and of their values: more
                          * than a panel */
@@ -23,7 +26,8 @@ enum {
     MIXED_VALUE = 20,
 };
 
-/* What the layers are, a letter each: attention, mamba, retention; and whether they have an MLP. */
+/* What the layers are, a letter each: attention, mamba, mamba2 (2), retention; and whether they
+ * have an MLP. */
 struct mixed {
     const char *mixers;
     bool mlp;

@@ -41,6 +41,10 @@ double plain_activation(enum locus_activation kind, double x);
 
 /* What a selective scan makes of in[n, n_embd], a token after another (plain_mamba.c). */
 double *plain_mamba(struct plain *plain, int layer, const double *in);
+/* What Mamba 2 does, as a sum over the tokens before (plain_mamba2.c). */
+double *plain_mamba2(struct plain *plain, int layer, const double *in);
+/* SiLU of the convolution of each of n_channels with its taps: [n, n_channels] (plain_mamba.c). */
+double *plain_convolve(struct plain *plain, int layer, const double *x, int n_channels);
 /* What retention does (plain_retention.c). */
 double *plain_retention(struct plain *plain, int layer, const double *in);
 

@@ -11,8 +11,7 @@ static double silu(double x)
     return plain_activation(LOCUS_SILU, x);
 }
 
-/* out[n, n_inner] = silu of each channel's convolution with its taps[n_inner, n_taps] */
-static double *convolve(struct plain *plain, int layer, const double *x, int n_inner)
+double *plain_convolve(struct plain *plain, int layer, const double *x, int n_inner)
 {
     int rows, n_taps, one;
     const double *taps = plain_values(plain, layer, "ssm_conv1d.weight", &rows, &n_taps);
@@ -53,7 +52,7 @@ double *plain_mamba(struct plain *plain, int layer, const double *in)
     ck_assert(a && skip && plain_values(plain, layer, "ssm_dt.weight", &rows, &rank));
     const double *x = plain_linear(plain, layer, "ssm_in", 0, n_inner, in);
     const double *z = plain_linear(plain, layer, "ssm_in", n_inner, n_inner, in);
-    const double *u = convolve(plain, layer, x, n_inner);
+    const double *u = plain_convolve(plain, layer, x, n_inner);
     double *low = plain_linear(plain, layer, "ssm_x", 0, rank, u);
     double *b = plain_linear(plain, layer, "ssm_x", rank, n_state, u);
     double *c = plain_linear(plain, layer, "ssm_x", rank + n_state, n_state, u);

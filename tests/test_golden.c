@@ -75,6 +75,7 @@ static const struct golden_model {
     {"gpt-oss-sinks", "gpt-oss", "rope"},
     {"mamba-scans", "mamba", "none"},
     {"falcon-mamba-norms", "mamba", "none"},
+    {"mamba2-heads", "mamba2", "none"},
     {"jamba-mixed", "locus", "none"},
 };
 

@@ -191,9 +191,9 @@ START_TEST(halves_have_the_bits_of_plain_c)
 }
 END_TEST
 
-/* Runs norm, activation (with and without up), sum_exp, finish or scale_and_cap by number into
- * out[n]. */
-enum { N_ROW_OPERATIONS = 17 };
+/* Runs norm, activation (with and without up), sum_exp, finish, scale_and_cap or steps by number
+ * into out[n]. */
+enum { N_ROW_OPERATIONS = 18 };
 
 static void row_operation(const struct locus_kernels *kernels, int which, float *out,
                           const float *const in[3], int n)
@@ -209,6 +209,8 @@ static void row_operation(const struct locus_kernels *kernels, int which, float 
         kernels->activate(which == 8 ? LOCUS_SILU : LOCUS_GELU_TANH, out, in[0], in[1], n);
     else if (which == 12)
         kernels->activate(LOCUS_RELU_SQUARED, out, in[0], in[1], n);
+    else if (which == 17)
+        kernels->steps(out, out, in[0], in[1], in[2], n);
     else if (which > 14)
         kernels->activate(LOCUS_CLIPPED_SWISH, out, in[0], which == 15 ? NULL : in[1], n);
     else if (which > 12) {

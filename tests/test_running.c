@@ -9,10 +9,10 @@
 #include "testing.h"
 
 static const struct mixed models[] = {{"mmmm", false}, {"mama", true},  {"rrrr", true},
-                                      {"ramr", true},  {"ammm", false}, {"mmmm", true},
-                                      {"rrrr", false}};
+                                      {"ramr", true},  {"2222", false}, {"2ar2", true},
+                                      {"ammm", false}, {"mmmm", true},  {"rrrr", false}};
 
-enum { N_MODELS = sizeof models / sizeof *models, N_REWOUND = 4 };
+enum { N_MODELS = sizeof models / sizeof *models, N_REWOUND = 6 };
 
 /* ---- bits ----------------------------------------------------------------------------------- */
 
