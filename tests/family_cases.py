@@ -399,9 +399,9 @@ def check_mixed(desk: Desk) -> None:
         "mamba_inner_layernorms": True, "use_mamba_kernels": True, "sliding_window": None,
     }  # fmt: skip
     desk.says(
-        "Jamba", jamba, "locus", mixer=["mamba", "attention"] * 2, position="none",
+        "Jamba", jamba, "jamba", mixer=None, position=None,
         ssm__inner_size=128, ssm__state_size=8, ssm__conv_kernel=4, ssm__time_step_rank=6,
-        attention__head_count=4, attention__head_count_kv=2,
+        attention__head_count=4, attention__head_count_kv=[0, 2, 0, 2],
     )  # fmt: skip
     desk.refuses("a mixture of experts in some layers alone", jamba | {"num_experts": 4})
     desk.refuses("attn_layer_offset is 2, expected 0 to 1", jamba | {"attn_layer_offset": 2})

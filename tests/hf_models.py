@@ -550,7 +550,7 @@ VARIANTS: dict[str, Variant] = {
             "num_hidden_layers": 4, "num_experts": 1, "attn_layer_period": 4,
             "attn_layer_offset": 1, "mamba_d_state": 5,
         },
-        "locus", is_shared=False,
+        "jamba",
     ),
     "arcee": Variant("Arcee", llama(), "arcee"),
     "ernie4_5": Variant("Ernie4_5", llama(head_dim=8, use_bias=True), "ernie4_5"),

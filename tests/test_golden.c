@@ -76,7 +76,7 @@ static const struct golden_model {
     {"mamba-scans", "mamba", "none"},
     {"falcon-mamba-norms", "mamba", "none"},
     {"mamba2-heads", "mamba2", "none"},
-    {"jamba-mixed", "locus", "none"},
+    {"jamba-mixed", "jamba", "none"},
 };
 
 /* Position schemes, by SPEC, of a checkpoint that they share. */

@@ -270,6 +270,40 @@ START_TEST(a_file_without_attention_has_no_scheme)
 }
 END_TEST
 
+/* Jamba's, whose layers without heads of keys and values are scans. */
+static const struct {
+    const char *key;
+    int32_t counts[4];
+    int n;
+    const char *says;
+} headless[] = {
+    {"jamba.attention.head_count_kv",
+     {0, 4, 2, 0},
+     4,
+     "is 4, but 2 for layer 2; expected the same"},
+    {"jamba.attention.head_count_kv", {0, 0, -2, 0}, 4, "is -2 for layer 2, expected 0 to 16384"},
+    {"jamba.attention.head_count_kv", {0, 2, 2}, 3, "has 3 entries, expected one a layer (4)"},
+    {"jamba.attention.head_count_kv", {0}, 0, "jamba.attention.head_count_kv is missing"},
+    {"jamba.attention.head_count_kv",
+     {0, 0, 0, 0},
+     4,
+     "attention.head_count is 4, expected 0 to 0"},
+    {"jamba.expert_count", {2}, 1, "jamba.expert_count is 2, expected 1 at most"},
+};
+
+START_TEST(layers_without_key_and_value_heads_are_told_by_their_count)
+{
+    struct variant *variant = variant_begin(testing_golden("jamba-mixed.gguf"));
+    struct locus_checkpoint_writer *writer = variant_writer(variant);
+    variant_drop(variant, headless[_i].key);
+    if (headless[_i].n > 1)
+        locus_writer_i32s(writer, headless[_i].key, headless[_i].counts, (size_t)headless[_i].n);
+    else if (headless[_i].n)
+        locus_writer_u32(writer, headless[_i].key, (uint32_t)headless[_i].counts[0]);
+    mixed_refuse_file(variant, headless[_i].says);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("mamba");
@@ -285,6 +319,8 @@ int main(void)
     tcase_add_loop_test(tests, the_family_has_no_mlp_and_no_heads, 0,
                         sizeof of_the_family / sizeof *of_the_family);
     tcase_add_test(tests, a_file_without_attention_has_no_scheme);
+    tcase_add_loop_test(tests, layers_without_key_and_value_heads_are_told_by_their_count, 0,
+                        sizeof headless / sizeof *headless);
     suite_add_tcase(suite, tests);
     return testing_run(suite);
 }

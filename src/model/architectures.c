@@ -338,6 +338,13 @@ static const struct locus_architecture table[] = {
         .mixer = &locus_mamba_part,
     },
     {
+        .name = "jamba",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "none",
+        .headless_scans = true,
+    },
+    {
         .name = "mamba2",
         .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU},
         .epsilon_key = "attention.layer_norm_rms_epsilon",

@@ -96,6 +96,26 @@ static enum locus_status read_retention(struct locus_keys *keys, struct locus_co
                       locus_checkpoint_path(keys->checkpoint), keys->full, retention->key_dim);
 }
 
+/* Scans where there are no heads of keys and values; of those there are as many elsewhere. */
+static enum locus_status read_headless(struct locus_keys *keys, struct locus_config *config,
+                                       int *counts)
+{
+    enum { MAX_HEADS = 1 << 14 };
+    enum locus_status status =
+        locus_keys_counts(keys, "attention.head_count_kv", MAX_HEADS, counts);
+    for (int i = 0; i < config->n_layer && !status; i++) {
+        config->layers[i].mixer = counts[i] ? &locus_attention_part : &locus_mamba_part;
+        if (!config->n_head_kv) config->n_head_kv = counts[i];
+        if (counts[i] && counts[i] != config->n_head_kv)
+            status = locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
+                                "%s: %s is %d, but %d for layer %d; expected the same in all "
+                                "layers that attend",
+                                locus_checkpoint_path(keys->checkpoint), keys->full,
+                                config->n_head_kv, counts[i], i);
+    }
+    return status;
+}
+
 /* A name each, or one of all layers: only the generic family has others than its own. */
 static enum locus_status name_mixers(struct locus_keys *keys, struct locus_config *config,
                                      const struct locus_architecture *architecture)
@@ -110,10 +130,14 @@ static enum locus_status name_mixers(struct locus_keys *keys, struct locus_confi
     enum locus_status status = LOCUS_OK;
     for (int i = 0; i < N_PARTS; i++)
         names[i] = parts[i]->name;
-    if (architecture->spelled_out)
-        status = locus_keys_choices(keys, "mixer", names, N_PARTS, choices);
-    for (size_t i = 0; i < n_layer; i++)
-        config->layers[i].mixer = architecture->mixer ? architecture->mixer : parts[choices[i]];
+    if (architecture->headless_scans) {
+        status = read_headless(keys, config, choices);
+    } else {
+        if (architecture->spelled_out)
+            status = locus_keys_choices(keys, "mixer", names, N_PARTS, choices);
+        for (size_t i = 0; i < n_layer; i++)
+            config->layers[i].mixer = architecture->mixer ? architecture->mixer : parts[choices[i]];
+    }
     free(choices);
     return status;
 }

@@ -106,6 +106,7 @@ struct locus_architecture {
                         */
     bool whole_ramp;   /* the ramp of "yarn" ends between dimensions, not at whole ones */
     const struct locus_layer_part *mixer; /* of all layers, which have no MLP; NULL: attention */
+    bool headless_scans; /* layers without key and value heads have Mamba's scan instead */
 };
 
 /* Whether a layer has that part. */
