@@ -41,6 +41,7 @@ from biases import (
     TransformerXlPosition,
 )
 from checkpoint import CONTROL, NORMAL, USER_DEFINED, Value
+from hyena import check_sizes
 from mixers import MIXERS, heads_of, sizes_of
 from positions import (
     LearnedPosition,
@@ -492,6 +493,8 @@ def config_of(reader: gguf.GGUFReader, path: Path, given: Mapping[str, Tensor]) 
         )
     except KeyError as missing:
         raise ValueError(f"{path}: the file has no {missing.args[0]}") from None
+    if "hyena" in mixers:
+        check_sizes(get, config)
     norm_position = get("norm_position", "pre")
     if norm_position != "pre":
         raise ValueError(f"{path}: norm_position {norm_position}; this decoder has pre alone")

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from checkpoint import Value
+from hyena import Hyena
 from positions import frequencies
 from rotary import turn
 from selective_scan import Mamba
@@ -93,8 +94,12 @@ class Retention(nn.Module):
         return self.output(F.silu(self.gate(x)) * y.transpose(1, 2).flatten(-2))
 
 
-MIXERS: dict[str, type[Retention] | type[Mamba]] = {"retention": Retention, "mamba": Mamba}
-HEADLESS = ("mamba",)  # for which a shape has one head, as wide as the model
+MIXERS: dict[str, type[Retention | Mamba | Hyena]] = {
+    "retention": Retention,
+    "mamba": Mamba,
+    "hyena": Hyena,
+}
+HEADLESS = ("mamba", "hyena")  # for which a shape has one head, as wide as the model
 
 
 def heads_of(
