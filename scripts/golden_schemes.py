@@ -147,6 +147,10 @@ BASES = {
     "schemes": Base(SHARED, shared_weights),
     "schemes-layered": Base(LAYERED, layered_weights),
     "retention": Base(RETAINED, lambda _: {}),
+    "hyena": Base(
+        replace(RETAINED, n_layer=2, mixer="hyena,attention", value_dim=None),
+        lambda rng: {"blk.0.hyena_frequency": rng.uniform(1, 6, 64)},  # so that sines are bent
+    ),
     "retention-mixed": Base(
         replace(RETAINED, mixer="retention,attention", value_dim=None, position="alibi"),
         lambda _: {},
@@ -265,6 +269,7 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "transformer-xl-logn": plain("transformer-xl:logn=position"),
     "retention": SchemeCase("retention", None),
     "retention-mixed": SchemeCase("retention-mixed", None),
+    "hyena": SchemeCase("hyena", None),
     "cope-temperature": plain("cope:logn=position,temperature=1.4"),
 }
 

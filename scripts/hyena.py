@@ -34,7 +34,7 @@ class Hyena(nn.Module):
 
         a, b, c = short convolution of inputs(x)        p = b c
         out = output(a (h * p + skip p))
-        h_t = mlp(features(t)) (exp(-decay s) + shift)          s = t / (L - 1), L the trained length
+        h_t = mlp(features(t)) (exp(-decay s) + shift)        s = t / (L - 1), L the trained length
         features(t) = s, cos(w_k), -sin(w_k), w_k = 2 pi t f_k / L, f_k from 1e-4 to BANDS - 1
 
     The mlp's layers end in sin(frequency y), but for the last. Past L everything goes on by the

@@ -22,7 +22,7 @@ static const struct tensor {
 } tensors[] = {
     {"token_embd.weight", "", MIXED_VOCAB, MIXED_EMBD, 0, 1},
     {"output_norm.weight", "", 0, MIXED_EMBD, 1, 0.2f},
-    {"attn_norm.weight", "am2r", 0, MIXED_EMBD, 1, 0.2f},
+    {"attn_norm.weight", "am2rh", 0, MIXED_EMBD, 1, 0.2f},
     {"attn_q.weight", "a", MIXED_EMBD, MIXED_EMBD, 0, 0.5f},
     {"attn_k.weight", "a", MIXED_EMBD, MIXED_EMBD, 0, 0.5f},
     {"attn_v.weight", "a", MIXED_EMBD, MIXED_EMBD, 0, 0.4f},
@@ -50,6 +50,19 @@ static const struct tensor {
     {"retention_gate.weight", "r", MIXED_RETAINED *MIXED_VALUE, MIXED_EMBD, 0, 0.5f},
     {"retention_gate.bias", "r", 0, MIXED_RETAINED *MIXED_VALUE, 0, 0.3f},
     {"retention_output.weight", "r", MIXED_EMBD, MIXED_RETAINED *MIXED_VALUE, 0, 0.2f},
+    {"hyena_in.weight", "h", 3 * MIXED_EMBD, MIXED_EMBD, 0, 0.4f},
+    {"hyena_in.bias", "h", 0, 3 * MIXED_EMBD, 0, 0.3f},
+    {"hyena_conv1d.weight", "h", 3 * MIXED_EMBD, MIXED_CONV, 0, 0.6f},
+    {"hyena_conv1d.bias", "h", 0, 3 * MIXED_EMBD, 0, 0.3f},
+    {"hyena_filter_0.weight", "h", MIXED_WIDTH, 1 + 2 * MIXED_BANDS, 0, 0.3f},
+    {"hyena_filter_0.bias", "h", 0, MIXED_WIDTH, 0, 0.3f},
+    {"hyena_filter_1.weight", "h", MIXED_WIDTH, MIXED_WIDTH, 0, 0.3f},
+    {"hyena_filter_1.bias", "h", 0, MIXED_WIDTH, 0, 0.3f},
+    {"hyena_filter_out.weight", "h", MIXED_EMBD, MIXED_WIDTH, 0, 0.1f},
+    {"hyena_frequency", "h", 0, MIXED_WIDTH, 3, 2},
+    {"hyena_decay", "h", 0, MIXED_EMBD, 0.2f, 0.2f}, /* felt past the text's end */
+    {"hyena_skip", "h", 0, MIXED_EMBD, 0, 0.5f},
+    {"hyena_out.weight", "h", MIXED_EMBD, MIXED_EMBD, 0, 0.3f},
     {"ffn_norm.weight", "f", 0, MIXED_EMBD, 1, 0.2f},
     {"ffn_up.weight", "f", MIXED_FF, MIXED_EMBD, 0, 0.3f},
     {"ffn_down.weight", "f", MIXED_EMBD, MIXED_FF, 0, 0.3f},
@@ -83,6 +96,12 @@ static const struct kind {
      {{"locus.retention.head_count", MIXED_RETAINED},
       {"locus.retention.key_length", MIXED_KEY},
       {"locus.retention.value_length", MIXED_VALUE}}},
+    {'h',
+     "hyena",
+     {{"locus.hyena.conv_kernel", MIXED_CONV},
+      {"locus.hyena.filter_bands", MIXED_BANDS},
+      {"locus.hyena.filter_width", MIXED_WIDTH},
+      {"locus.hyena.filter_layers", 2}}},
 };
 
 static const struct kind *kind_of(char letter)
@@ -139,7 +158,7 @@ static bool has(const struct mixed *mixed, const struct tensor *tensor, int l)
 
 const char *mixed_write(const struct mixed *mixed)
 {
-    enum { MOST = 80 };
+    enum { MOST = 120 };
     const char *path = testing_temporary("mixed.gguf");
     locus_error error = {0};
     struct locus_checkpoint_writer *writer = locus_writer_create(&error);

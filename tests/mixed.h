@@ -24,10 +24,12 @@ enum {
                          * than a panel */
     MIXED_KEY = 6,
     MIXED_VALUE = 20,
+    MIXED_BANDS = 3,  /* of Hyena's filters, */
+    MIXED_WIDTH = 24, /* of the network that makes them */
 };
 
-/* What the layers are, a letter each: attention, mamba, mamba2 (2), retention; and whether they
- * have an MLP. */
+/* What the layers are, a letter each: attention, mamba, mamba2 (2), retention, hyena; and whether
+ * they have an MLP. */
 struct mixed {
     const char *mixers;
     bool mlp;

@@ -43,8 +43,12 @@ double plain_activation(enum locus_activation kind, double x);
 double *plain_mamba(struct plain *plain, int layer, const double *in);
 /* What Mamba 2 does, as a sum over the tokens before (plain_mamba2.c). */
 double *plain_mamba2(struct plain *plain, int layer, const double *in);
-/* SiLU of the convolution of each of n_channels with its taps: [n, n_channels] (plain_mamba.c). */
-double *plain_convolve(struct plain *plain, int layer, const double *x, int n_channels);
+/* The convolution of each of n_channels with its taps in the layer's `name`: [n, n_channels]; or
+ * that's SiLU (plain_mamba.c). */
+double *plain_convolve(struct plain *plain, int layer, const char *name, bool activates,
+                       const double *x, int n_channels);
+/* What Hyena does (plain_hyena.c). */
+double *plain_hyena(struct plain *plain, int layer, const double *in);
 /* What retention does (plain_retention.c). */
 double *plain_retention(struct plain *plain, int layer, const double *in);
 

@@ -49,7 +49,7 @@ double *plain_mamba2(struct plain *plain, int layer, const double *in)
     const double *x = plain_linear(plain, layer, "ssm_in", n_inner, n_convolved, in);
     double *step = plain_linear(plain, layer, "ssm_in", n_inner + n_convolved, n_head, in);
     double *sums = plain_make(plain, plain->n * n_head, sizeof *sums);
-    const double *u = plain_convolve(plain, layer, x, n_convolved);
+    const double *u = plain_convolve(plain, layer, "ssm_conv1d", true, x, n_convolved);
     double *y = plain_make(plain, plain->n * n_inner, sizeof *y);
     make_steps(plain, layer, step, sums);
     for (int i = 0; i < plain->n; i++)

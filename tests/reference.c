@@ -281,6 +281,7 @@ static double *mix_tokens(const struct reference *reference, struct plain *plain
     const struct locus_layer_part *mixer = plain->model->config.layers[layer].mixer;
     if (mixer == &locus_mamba_part) return plain_mamba(plain, layer, in);
     if (mixer == &locus_mamba2_part) return plain_mamba2(plain, layer, in);
+    if (mixer == &locus_hyena_part) return plain_hyena(plain, layer, in);
     if (mixer == &locus_retention_part) return plain_retention(plain, layer, in);
     return attention(reference, plain, layer, in);
 }

@@ -145,6 +145,7 @@ static const char *const schemes[] = {
     "cope-temperature",
     "retention",
     "retention-mixed",
+    "hyena",
 };
 
 enum {

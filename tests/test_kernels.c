@@ -261,6 +261,7 @@ struct recurrence {
     struct locus_scan scan;
     struct locus_convolution convolution;
     struct locus_recurrence recurrence;
+    struct locus_long_convolution distant;
 };
 
 static struct recurrence random_recurrence(int odd)
@@ -298,7 +299,8 @@ static struct recurrence random_recurrence(int odd)
                                                .stride = WIDE,
                                                .n = n,
                                                .n_taps = n_taps,
-                                               .width = width};
+                                               .width = width,
+                                               .bare = n % 2 == 0};
     r.recurrence = (struct locus_recurrence){.out = floats_of(&r.out) + first,
                                              .u = floats_of(&r.rows[1]) + first,
                                              .b = floats_of(&r.b),
@@ -313,6 +315,17 @@ static struct recurrence random_recurrence(int odd)
                                              .n = n,
                                              .n_state = n_state,
                                              .width = width};
+    /* Rows after others. */
+    r.distant = (struct locus_long_convolution){.out = floats_of(&r.out) + first,
+                                                .gate = floats_of(&r.rows[0]) + first,
+                                                .h = floats_of(&r.rows[1]),
+                                                .p = floats_of(&r.rows[2]),
+                                                .skip = floats_of(&r.channels),
+                                                .out_stride = WIDE,
+                                                .gate_stride = WIDE,
+                                                .first = random_int(0, 3 * n),
+                                                .n = n,
+                                                .width = width};
     return r;
 }
 
@@ -324,7 +337,7 @@ static void release_recurrence(struct recurrence *r)
         release(all[i]);
 }
 
-enum { CONVOLVES, SCANS, RECURS, N_KINDS };
+enum { CONVOLVES, SCANS, RECURS, CONVOLVES_LONG, N_KINDS };
 
 /* Runs it in that set from what `before` holds; the state goes back to that. */
 static void run_recurrence(const struct locus_kernels *kernels, const struct recurrence *r,
@@ -334,18 +347,21 @@ static void run_recurrence(const struct locus_kernels *kernels, const struct rec
     struct locus_scan scan = r->scan;
     struct locus_convolution convolution = r->convolution;
     struct locus_recurrence recurrence = r->recurrence;
+    struct locus_long_convolution distant = r->distant;
     *out = guard(r->out.size);
     *h = guard(r->h.size);
     memcpy(before.block, r->h.block, before.size);
     memcpy(out->block, r->out.block, out->size);
     scan.out = floats_of(out) + (r->scan.out - floats_of(&r->out));
-    convolution.out = recurrence.out = scan.out;
+    convolution.out = recurrence.out = distant.out = scan.out;
     if (kind == CONVOLVES)
         kernels->convolve(&convolution);
     else if (kind == SCANS)
         kernels->scan(&scan);
-    else
+    else if (kind == RECURS)
         kernels->recur(&recurrence);
+    else
+        kernels->convolve_long(&distant);
     memcpy(h->block, r->h.block, h->size);
     memcpy(r->h.block, before.block, before.size);
     release(&before);

@@ -197,7 +197,7 @@ static void logarithms(struct variant *variant)
 
 static void unknown_mixer(struct variant *variant)
 {
-    replace_mixer(variant, (const char *const[]){"mamba", "attention", "hyena", "mamba"}, 4);
+    replace_mixer(variant, (const char *const[]){"mamba", "attention", "wine", "mamba"}, 4);
 }
 
 static void three_mixers(struct variant *variant)
@@ -226,7 +226,7 @@ static const struct {
     {no_skip, "tensor blk.2.ssm_d is missing"},
     {one_bias_less, "blk.2.ssm_conv1d.bias is missing, but other layers have it"},
     {logarithms, "blk.0.ssm_a is 0.5 for channel 1, state 2, expected -e^(A_log)"},
-    {unknown_mixer, "locus.mixer is \"hyena\", expected one of attention, mamba"},
+    {unknown_mixer, "locus.mixer is \"wine\", expected one of attention, mamba"},
     {three_mixers, "locus.mixer has 3 entries, expected one a layer (4)"},
     {all_attention, "locus.ssm.inner_size is a key of the model"},
     {no_mlp, "ffn_norm.weight is used by no part of the model"},

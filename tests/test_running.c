@@ -10,9 +10,10 @@
 
 static const struct mixed models[] = {{"mmmm", false}, {"mama", true},  {"rrrr", true},
                                       {"ramr", true},  {"2222", false}, {"2ar2", true},
-                                      {"ammm", false}, {"mmmm", true},  {"rrrr", false}};
+                                      {"hhhh", true},  {"ahrm", true},  {"ammm", false},
+                                      {"mmmm", true},  {"rrrr", false}};
 
-enum { N_MODELS = sizeof models / sizeof *models, N_REWOUND = 6 };
+enum { N_MODELS = sizeof models / sizeof *models, N_REWOUND = 8 };
 
 /* ---- bits ----------------------------------------------------------------------------------- */
 

@@ -35,6 +35,7 @@ void locus_convolve_panel(const struct pass *pass, const struct locus_running *r
         .n = pass->n,
         .n_taps = convolved->n_taps,
         .width = locus_panel_width(convolved->n_channels, index),
+        .bare = convolved->bare,
     };
     put_before(convolved, index, kept);
     pass->session->kernels->convolve(&op);

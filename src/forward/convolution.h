@@ -12,6 +12,7 @@ struct locus_convolved {
     float *x;                 /* [n_taps - 1 + n, n_channels]: room for those before the chunk */
     const float *taps, *bias; /* panels of n_taps, and of 1 */
     int n_channels, n_taps;
+    bool bare; /* without SiLU */
 };
 
 /* The chunk's outputs of panel `index`, whose last inputs are kept[n_taps - 1][LOCUS_CHANNELS], a

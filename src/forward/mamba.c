@@ -177,8 +177,12 @@ static void run(const struct pass *pass, void *state, int layer, const float *in
     const struct locus_ssm_config *ssm = &model->config.ssm;
     const struct locus_mamba_weights *weights = model->layers[layer].mixer;
     const int n = pass->n, n_panels = (int)mamba->n_panels;
-    const struct locus_convolved convolved = {mamba->u,      mamba->x,     weights->taps,
-                                              weights->bias, ssm->n_inner, ssm->n_conv};
+    const struct locus_convolved convolved = {.out = mamba->u,
+                                              .x = mamba->x,
+                                              .taps = weights->taps,
+                                              .bias = weights->bias,
+                                              .n_channels = ssm->n_inner,
+                                              .n_taps = ssm->n_conv};
     float *own_x = mamba->x + (size_t)(ssm->n_conv - 1) * (size_t)ssm->n_inner;
     struct locus_activations input = prepare(pass, in, n, model->config.n_embd,
                                              form(pass, &weights->x) | form(pass, &weights->z));

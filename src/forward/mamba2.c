@@ -146,8 +146,12 @@ static void run(const struct pass *pass, void *state, int layer, const float *in
     const struct locus_model *model = pass->session->model;
     const struct locus_ssm_config *ssm = &model->config.ssm;
     const struct locus_mamba2_weights *weights = model->layers[layer].mixer;
-    const struct locus_convolved convolved = {mamba2->u,     mamba2->x,           weights->taps,
-                                              weights->bias, mamba2->n_convolved, ssm->n_conv};
+    const struct locus_convolved convolved = {.out = mamba2->u,
+                                              .x = mamba2->x,
+                                              .taps = weights->taps,
+                                              .bias = weights->bias,
+                                              .n_channels = mamba2->n_convolved,
+                                              .n_taps = ssm->n_conv};
     const int n = pass->n, n_states = ssm->n_head * mamba2->n_head_panels;
     float *kept = locus_running_now(&mamba2->running, layer);
     float *own_x = mamba2->x + (size_t)(ssm->n_conv - 1) * (size_t)mamba2->n_convolved;

@@ -184,7 +184,7 @@ struct locus_mixing {
 enum { LOCUS_CHANNELS = 16 };
 
 /* A depthwise causal convolution over time, for one panel: out[i] = silu(bias + the sum over k of
- * taps[k] x[i - n_taps + 1 + k]), taps in that order. */
+ * taps[k] x[i - n_taps + 1 + k]), taps in that order; `bare`: without SiLU. */
 struct locus_convolution {
     float *out;        /* [n, stride] */
     const float *x;    /* [n_taps - 1 + n, stride]: those before the first come first */
@@ -192,6 +192,18 @@ struct locus_convolution {
     const float *bias; /* [LOCUS_CHANNELS] */
     size_t stride;
     int n, n_taps, width;
+    bool bare;
+};
+
+/* A convolution over all tokens so far, for one panel: out[i] = gate[i] (the sum over k of h[k]
+ * p[first + i - k], k from 0 to first + i in that order, + skip p[first + i]). */
+struct locus_long_convolution {
+    float *out;         /* [n, out_stride] */
+    const float *gate;  /* [n, gate_stride] */
+    const float *h, *p; /* [first + n][LOCUS_CHANNELS] */
+    const float *skip;  /* [LOCUS_CHANNELS] */
+    size_t out_stride, gate_stride;
+    int first, n, width;
 };
 
 /* The selective scan of Mamba (Gu and Dao 2023, algorithm 2), for one panel: a row after another,
@@ -257,6 +269,7 @@ struct locus_kernels {
     /* mix[head_dim] divided by the sum. */
     void (*finish)(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim);
     void (*convolve)(const struct locus_convolution *op);
+    void (*convolve_long)(const struct locus_long_convolution *op);
     void (*scan)(const struct locus_scan *op);
     void (*recur)(const struct locus_recurrence *op);
     /* Of n heads: step = softplus(dt + bias), decay = e^(step a); step may be dt. */

@@ -2,9 +2,9 @@
  *
  *     weights.c   the model's own: embedding, output norm, head; how a tensor of a kind is loaded
  *     layers.c    a layer: its norms, and its parts by their tables
- *     attention.c, mamba.c, mamba2.c, retention.c, mlp.c    the tables of parts, a row a tensor
- *     panels.c    channels side by side
- *     extras.c    what is left: a position scheme's, or refused
+ *     attention.c, mamba.c, mamba2.c, retention.c, hyena.c, mlp.c    the tables of parts, a row a
+ * tensor panels.c    channels side by side extras.c    what is left: a position scheme's, or
+ * refused
  */
 #ifndef LOCUS_MODEL_LOADING_H
 #define LOCUS_MODEL_LOADING_H
@@ -80,6 +80,7 @@ enum locus_extent {
     LOCUS_RANK,
     LOCUS_SCAN_HEADS, /* of Mamba 2, as the next */
     LOCUS_CONVOLVED,
+    LOCUS_THREE_EMBD,
     LOCUS_RETENTION_KEYS, /* of all heads */
     LOCUS_RETENTION_VALUES,
     LOCUS_ONE

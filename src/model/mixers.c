@@ -1,4 +1,5 @@
 /* Which mixer each layer has, and the sizes of those that aren't attention. See model.h. */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "model/keys.h"
@@ -96,6 +97,23 @@ static enum locus_status read_retention(struct locus_keys *keys, struct locus_co
                       locus_checkpoint_path(keys->checkpoint), keys->full, retention->key_dim);
 }
 
+static enum locus_status read_hyena(struct locus_keys *keys, struct locus_config *config)
+{
+    enum { MAX_CONV = 1 << 8, MAX_BANDS = (LOCUS_HYENA_WIDTH - 1) / 2 };
+    struct locus_hyena_config *hyena = &config->hyena;
+    enum locus_status status;
+    hyena->length = config->trained_length;
+    if ((status = locus_keys_needed_int(keys, "hyena.conv_kernel", MAX_CONV, &hyena->n_conv)) ||
+        (status = locus_keys_int(keys, "hyena.filter_length", 1, INT_MAX, &hyena->length)) ||
+        (status = locus_keys_needed_int(keys, "hyena.filter_bands", MAX_BANDS, &hyena->n_band)) ||
+        (status =
+             locus_keys_needed_int(keys, "hyena.filter_width", LOCUS_HYENA_WIDTH, &hyena->width)) ||
+        (status = locus_keys_needed_int(keys, "hyena.filter_layers", LOCUS_HYENA_LAYERS,
+                                        &hyena->n_layer)))
+        return status;
+    return locus_keys_float(keys, "hyena.filter_shift", 0, &hyena->shift);
+}
+
 /* Scans where there are no heads of keys and values; of those there are as many elsewhere. */
 static enum locus_status read_headless(struct locus_keys *keys, struct locus_config *config,
                                        int *counts)
@@ -121,7 +139,8 @@ static enum locus_status name_mixers(struct locus_keys *keys, struct locus_confi
                                      const struct locus_architecture *architecture)
 {
     static const struct locus_layer_part *const parts[] = {
-        &locus_attention_part, &locus_mamba_part, &locus_mamba2_part, &locus_retention_part};
+        &locus_attention_part, &locus_mamba_part, &locus_mamba2_part, &locus_retention_part,
+        &locus_hyena_part};
     enum { N_PARTS = sizeof parts / sizeof *parts };
     const char *names[N_PARTS];
     const size_t n_layer = (size_t)config->n_layer;
@@ -154,5 +173,6 @@ enum locus_status locus_config_read_mixers(struct locus_keys *keys, struct locus
         status = read_scan(keys, config);
     if (!status && locus_config_has(config, &locus_retention_part))
         status = read_retention(keys, config);
+    if (!status && locus_config_has(config, &locus_hyena_part)) status = read_hyena(keys, config);
     return status;
 }

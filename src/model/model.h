@@ -35,6 +35,16 @@ struct locus_retention_config {
     int value_dim; /* of its values, and of what comes of them */
 };
 
+/* The sizes of Hyena's filters. */
+struct locus_hyena_config {
+    int n_conv;  /* tokens that the short convolution sees; 0: no layer has one */
+    int length;  /* that the long one was trained to */
+    int n_band;  /* frequencies of the features that it is made of */
+    int width;   /* of the network that makes it */
+    int n_layer; /* of that, which end in sines */
+    float shift; /* below which the window on it never falls */
+};
+
 /* One layer's part of the configuration: what it is made of. */
 struct locus_layer_config {
     const struct locus_layer_part *mixer, *mlp;
@@ -65,6 +75,7 @@ struct locus_config {
     bool normed_experts;          /* the shares of a token's experts add up to 1 */
     struct locus_ssm_config ssm;
     struct locus_retention_config retention;
+    struct locus_hyena_config hyena;
     struct locus_layer_config *layers; /* [n_layer], the configuration's own */
     char position[1024];               /* SPEC of the scheme it was trained with */
 };
@@ -226,6 +237,31 @@ struct locus_retention_weights {
 };
 
 extern const struct locus_layer_part locus_retention_part;
+
+/* ---- Hyena ---------------------------------------------------------------------------------- */
+
+/* Most layers of the network that makes a filter, and how wide they are, and its input. */
+enum { LOCUS_HYENA_LAYERS = 8, LOCUS_HYENA_WIDTH = 512 };
+
+/* Poli et al. 2023, of order 2. */
+struct locus_hyena_weights {
+    struct locus_linear in;     /* [3 n_embd, n_embd]: the gate, and what p is a product of */
+    struct locus_linear output; /* [n_embd, n_embd] */
+    float *taps, *bias;         /* of the short convolution: panels of n_conv, and of 1 */
+    float *skip;                /* panels of 1 */
+    float *filters[LOCUS_HYENA_LAYERS]; /* [width, features], then [width, width]: up to n_layer, */
+    float *biases[LOCUS_HYENA_LAYERS];  /* [width] each */
+    float *last;                        /* [n_embd, width] */
+    float *frequency, *decay;           /* [width], [n_embd] */
+};
+
+extern const struct locus_layer_part locus_hyena_part;
+
+/* What that network reads of a distance: a share of the length, and two of each band. */
+static inline int locus_hyena_features(const struct locus_hyena_config *hyena)
+{
+    return 1 + 2 * hyena->n_band;
+}
 
 /* ---- MLPs ----------------------------------------------------------------------------------- */
 

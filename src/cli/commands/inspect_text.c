@@ -261,6 +261,16 @@ static void describe_retention(const struct inspection *inspection, int layer,
                         retention->value_dim);
 }
 
+static void describe_hyena(const struct inspection *inspection, int layer, struct locus_buffer *out)
+{
+    const struct locus_hyena_config *hyena = &inspection->model->config.hyena;
+    (void)layer;
+    locus_buffer_printf(out,
+                        "hyena            convolutions over %d, and over all by a filter of length "
+                        "%d: %d bands, %d layers of %d\n",
+                        hyena->n_conv, hyena->length, hyena->n_band, hyena->n_layer, hyena->width);
+}
+
 /* A line for each kind of mixer that there is. */
 static void describe_mixers(const struct inspection *inspection, struct locus_buffer *out)
 {
@@ -270,7 +280,8 @@ static void describe_mixers(const struct inspection *inspection, struct locus_bu
     } kinds[] = {{&locus_attention_part, describe_attention},
                  {&locus_mamba_part, describe_scan},
                  {&locus_mamba2_part, describe_heads},
-                 {&locus_retention_part, describe_retention}};
+                 {&locus_retention_part, describe_retention},
+                 {&locus_hyena_part, describe_hyena}};
     const struct locus_config *config = &inspection->model->config;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         int layer = 0;
