@@ -31,9 +31,7 @@ import checkpoint
 from biases import (
     AlibiPosition,
     CopePosition,
-    DapePosition,
     FirePosition,
-    FoxPosition,
     KerplePosition,
     RelativePosition,
     SandwichPosition,
