@@ -77,7 +77,7 @@ without_comments() {
 # Outside src/position nobody learns which position scheme runs, not even in comments. The names are
 # the registry's; those that are also plain words count where they are quoted alone or begin a SPEC.
 check_scheme_names() {
-    local names plain='none|relative|linear' folders=(src/{forward,kernels,experiment,cli,bench,model})
+    local names plain='none|relative|linear|path' folders=(src/{forward,kernels,experiment,cli,bench,model})
     names=$({
         grep -o '&locus_scheme_[a-z0-9_]*' src/position/registry.c | sed 's/^&locus_scheme_//'
         sed -n 's/^ *{"\([a-z0-9-]*\)", .*/\1/p' src/position/registry.c
@@ -94,7 +94,7 @@ check_scheme_names() {
         grep -rniE "(^|[^a-z0-9])($names)([^a-z0-9]|\$)" "${folders[@]}"
         grep -rnE "locus_scheme_($plain)\b" "${folders[@]}"
         # "none" is a word of options and of cells, too; no SPEC begins with it.
-        grep -rnE "\"(relative|linear)[\":]|\"none:" "${folders[@]}"
+        grep -rnE "\"(relative|linear|path)[\":]|\"none:" "${folders[@]}"
     } | grep -vE "^($(IFS='|' && echo "${allowed[*]}"))" |
         refuse "only src/position may name a position scheme"
 }

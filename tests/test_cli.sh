@@ -221,9 +221,13 @@ pasted() {
     { printf 'locus() { "%s" "$@" -q -t 1; }\n' "$locus"; cat "$folder/example"; } >"$folder/paste"
     [ -n "$(bash "$folder/paste" </dev/null)" ]
 }
+# pasted_or_wanting: or there is no model of the program's own for it.
+pasted_or_wanting() {
+    pasted || { prints "^Example, with a model that can do it:" && prints " -m MODEL.gguf"; }
+}
 for scheme in $schemes; do
     check "positions $scheme" succeeds positions "$scheme"
-    check "has an example that works" pasted
+    check "has an example that works, or wants another model" pasted_or_wanting
     check "is for that scheme" grep -q -e "-P $scheme" "$folder/example"
     example=$(sed -n 's/.* -P //p' "$out")
     check "that is a SPEC: $example" succeeds positions "$example"
@@ -233,8 +237,7 @@ for shorthand in $shorthands; do
     check "says what it stands for" prints "^$shorthand: short for "
     example=$(sed -n 's/.* -P //p' "$out")
     check "its example is a SPEC: $example" succeeds positions "$example"
-    check "works, or wants another model" eval \
-        'pasted || { prints "^Example, with a model that can do it:" && prints " -m MODEL.gguf"; }'
+    check "works, or wants another model" pasted_or_wanting
 done
 run positions
 policies=$(sed -n '/ for -A /,/^$/ s/^  \([a-z][a-z-]*\) .*/\1/p' "$out")
