@@ -61,6 +61,7 @@ SMALL = ("q5_1", "q5_0", "q4_1", "q4_0")  # less than 8 bits a value
 TYPE_HELP = "of the matrices (default f32); `locus quantize` writes q6_k, q5_k_m, q4_k_m and others"
 KEPT = (  # few values, which matter
     *("position_", "rope_", "_norm.", "ffn_gate_inp", "ssm_conv1d", ".bias"),
+    *("hyena_conv1d", "hyena_filter_"),
 )
 
 

@@ -40,6 +40,8 @@ from biases import (
 )
 from checkpoint import CONTROL, NORMAL, USER_DEFINED, Value
 from contextual import DapePosition, FoxPosition, PathPosition
+from hyena import check_sizes
+from mixers import MIXERS, heads_of, sizes_of
 from positions import (
     LearnedPosition,
     NoPosition,
@@ -50,6 +52,7 @@ from positions import (
     parse_spec,
 )
 from rotary import RopePosition, XposPosition
+from selective_scan import Mamba, stored, trained
 from vocabulary import END_OF_TEXT, ByteBpe, Bytes
 
 SCHEMES: tuple[type[Position], ...] = (
@@ -98,8 +101,22 @@ class DecoderConfig:
     attention_scale: float | None = None  # None: 1 / sqrt(head_dim)
     tied: bool = True
     position: str = "none"
+    mixer: str = "attention"  # or of MIXERS; with commas between: one a layer, over and over
+    value_dim: int | None = None  # of a head of retention; None: twice head_dim
+    n_inner: int | None = None  # channels of mamba; None: twice n_embd
+    n_state: int = 16  # of a channel
+    n_conv: int = 4  # tokens that its convolution sees
+    rank: int | None = None  # of its steps; None: a sixteenth of n_embd, rounded up
 
     def __post_init__(self) -> None:
+        known = ("attention", *MIXERS)
+        for name in self.mixer.split(","):
+            if name not in known:
+                raise ValueError(f"mixer '{name}' is not one of {', '.join(known)}")
+        if "attention" not in self.mixers and self.position.partition(":")[0] != "none":
+            raise ValueError(f"position {self.position}: no layer attends, expected none")
+        if self.value_dim is not None and "retention" not in self.mixers:
+            raise ValueError(f"value_dim {self.value_dim}: no layer is retention")
         if self.n_head % self.n_head_kv != 0:
             raise ValueError(f"{self.n_head} heads cannot share {self.n_head_kv} key-value heads")
         if self.norm not in NORMS:
@@ -113,6 +130,12 @@ class DecoderConfig:
     def scale(self) -> float:
         """What q.k is multiplied by."""
         return self.head_dim**-0.5 if self.attention_scale is None else self.attention_scale
+
+    @property
+    def mixers(self) -> list[str]:
+        """A name a layer."""
+        names = self.mixer.split(",")
+        return [names[i % len(names)] for i in range(self.n_layer)]
 
 
 def parse_position(
@@ -146,6 +169,11 @@ class Attention(nn.Module):
         self.k = nn.Linear(d, config.n_head_kv * hd, bias=False)
         self.v = nn.Linear(d, config.n_head_kv * hd, bias=False)
         self.output = nn.Linear(config.n_head * hd, d, bias=False)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By their names in a checkpoint, after "blk.N."."""
+        parts = ("q", "k", "v", "output")
+        return {f"attn_{name}.weight": getattr(self, name).weight for name in parts}
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, position: Position
@@ -241,17 +269,24 @@ class Block(nn.Module):
         super().__init__()
         self.parallel = config.parallel_residual
         self.attn_norm = make_norm(config)
-        self.attn = Attention(config, layer)
-        self.ffn_norm = make_norm(config)
-        self.ffn = FeedForward(config)
+        mixer = config.mixers[layer]
+        self.attends = mixer == "attention"
+        self.attn = Attention(config, layer) if self.attends else MIXERS[mixer](config)
+        self.ffn_norm = self.ffn = None
+        if config.n_ff > 0:
+            self.ffn_norm = make_norm(config)
+            self.ffn = FeedForward(config)
 
     def forward(
         self, x: Tensor, position: Position, positions: Tensor, bias: Tensor | None
     ) -> Tensor:
-        attended = self.attn(self.attn_norm(x), position, positions, bias)
+        normed = self.attn_norm(x)
+        mixed = self.attn(normed, position, positions, bias) if self.attends else self.attn(normed)
+        if self.ffn is None:
+            return x + mixed
         if self.parallel:
-            return x + attended + self.ffn(self.ffn_norm(x))
-        x = x + attended
+            return x + mixed + self.ffn(self.ffn_norm(x))
+        x = x + mixed
         return x + self.ffn(self.ffn_norm(x))
 
 
@@ -281,8 +316,13 @@ class Decoder(nn.Module):
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
         for block in self.blocks:
-            for layer in (block.attn.output, block.ffn.down):
-                nn.init.normal_(layer.weight, std=0.02 / math.sqrt(2 * self.config.n_layer))
+            halves = [block.attn.output, *([] if block.ffn is None else [block.ffn.down])]
+            for layer in halves:
+                nn.init.normal_(
+                    layer.weight, std=0.02 / math.sqrt(len(halves) * self.config.n_layer)
+                )
+            if isinstance(block.attn, Mamba):
+                block.attn.initialise()
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens int64 [batch, n] to logits [batch, n, n_vocab]."""
@@ -315,8 +355,10 @@ class Decoder(nn.Module):
         out.update(self.position.tensors())
         for i, block in enumerate(self.blocks):
             add_norm(f"blk.{i}.attn_norm", block.attn_norm)
-            for name in ("q", "k", "v", "output"):
-                out[f"blk.{i}.attn_{name}.weight"] = getattr(block.attn, name).weight
+            for name, tensor in block.attn.tensors().items():
+                out[f"blk.{i}.{name}"] = tensor
+            if block.ffn is None:
+                continue
             add_norm(f"blk.{i}.ffn_norm", block.ffn_norm)
             for name in ("gate", "up", "down") if self.config.gated else ("up", "down"):
                 out[f"blk.{i}.ffn_{name}.weight"] = getattr(block.ffn, name).weight
@@ -339,10 +381,17 @@ def metadata_of(config: DecoderConfig, position: str) -> dict[str, Value]:
         ".block_count": config.n_layer,
         ".feed_forward_length": config.n_ff,
         ".vocab_size": config.n_vocab,
-        ".attention.head_count": config.n_head,
-        ".attention.head_count_kv": config.n_head_kv,
-        ".attention.key_length": config.head_dim,
     }
+    if "attention" in config.mixers:
+        out |= {
+            ".attention.head_count": config.n_head,
+            ".attention.head_count_kv": config.n_head_kv,
+            ".attention.key_length": config.head_dim,
+        }
+    for name in sorted({*config.mixers} - {"attention"}):
+        out |= MIXERS[name].metadata(config)
+    if config.mixer != "attention":
+        out[".mixer"] = config.mixer if "," not in config.mixer else config.mixers
     if config.attention_scale is not None:
         out[".attention.scale"] = config.attention_scale
     out |= {
@@ -394,7 +443,9 @@ def write_gguf(
     metadata |= {f".{key}": value for key, value in (more or {}).items()}
     metadata |= metadata_of_tokenizer(tokenizer)
     tensors = [
-        checkpoint.Tensor.of(tensor_name, values.detach().float().cpu().numpy())
+        checkpoint.Tensor.of(
+            tensor_name, stored(tensor_name, values.detach().float()).cpu().numpy()
+        )
         for tensor_name, values in model.checkpoint_tensors().items()
     ]
     checkpoint.write(path, "locus", metadata, tensors, kind)
@@ -412,15 +463,18 @@ def config_of(reader: gguf.GGUFReader, path: Path, given: Mapping[str, Tensor]) 
     def get(key: str, *default: Any) -> Any:
         return values.pop(f"locus.{key}", *default)
 
+    mixer = get("mixer", "attention")
+    mixers = [mixer] if isinstance(mixer, str) else mixer
     try:
-        n_head, n_embd = get("attention.head_count"), get("embedding_length")
+        n_embd = get("embedding_length")
+        n_head, head_dim, value_dim = heads_of(mixers, n_embd, get)
         config = DecoderConfig(
             n_vocab=given["token_embd.weight"].shape[0],
             n_embd=n_embd,
             n_layer=get("block_count"),
             n_head=n_head,
             n_head_kv=get("attention.head_count_kv", n_head),
-            head_dim=get("attention.key_length", n_embd // n_head),
+            head_dim=head_dim,
             n_ff=get("feed_forward_length"),
             n_context=get("context_length"),
             norm=get("norm", "layernorm"),
@@ -433,9 +487,14 @@ def config_of(reader: gguf.GGUFReader, path: Path, given: Mapping[str, Tensor]) 
             attention_scale=get("attention.scale", None),
             tied="output.weight" not in given,
             position=get("position", "none"),
+            mixer=",".join(mixers),
+            value_dim=value_dim,
+            **sizes_of(mixers, get),
         )
     except KeyError as missing:
         raise ValueError(f"{path}: the file has no {missing.args[0]}") from None
+    if "hyena" in mixers:
+        check_sizes(get, config)
     norm_position = get("norm_position", "pre")
     if norm_position != "pre":
         raise ValueError(f"{path}: norm_position {norm_position}; this decoder has pre alone")
@@ -501,6 +560,6 @@ def read_gguf(path: Path, position: str | None = None) -> tuple[Decoder, ByteBpe
             if given[name].shape != parameter.shape:
                 found, expected = list(given[name].shape), list(parameter.shape)
                 raise ValueError(f"{path}: {name} is {found}, expected {expected}")
-            parameter.copy_(given[name])
+            parameter.copy_(trained(name, given[name]))
 
     return model, tokenizer_of(reader, path)

@@ -69,17 +69,24 @@ attention() {
         -p 'Once upon a time there was a little dog. The dog had a red ball. He took the red ball'
 }
 
-# How far they carry: every shipped scheme.
-extrapolation() {
-    local options=() file
-    for file in "$models"/tales-*.gguf; do
-        [ -f "$file" ] && options+=(-m "$file")
+# tales SCHEME...: how far those of them carry that are there.
+tales() {
+    local options=() scheme
+    for scheme in "$@"; do
+        [ -f "$models/tales-$scheme.gguf" ] && options+=(-m "$models/tales-$scheme.gguf")
     done
     if [ ${#options[@]} -eq 0 ]; then
-        needs 'tales-*' || return 0
+        needs "tales-$1" || return 0
     fi
     extrapolate "${options[@]}" -f "$text" --lengths 64:4096
 }
+# One scheme in all layers.
+extrapolation() {
+    tales alibi cope fire kerple learned none recurrent relative rope sandwich sinusoidal t5 \
+        transformer-xl xpos
+}
+# Less of RoPE, biases made of what the tokens are, and what mixes tokens instead of attention.
+beyond() { tales rope prope nope-half rope-random alibi fox dape mamba retention; }
 
 # One model under RoPE's scalings, beside schemes that need none. Factor 8: made for eight times 256.
 scalings() {
@@ -111,7 +118,7 @@ copy() {
 # ---- which -----------------------------------------------------------------------------------------
 
 all=(table-learned table-sinusoidal similarity-learned similarity-sinusoidal bias-alibi bias-t5
-    rotation attention extrapolation scalings passkey-rope passkey-alibi copy)
+    rotation attention extrapolation beyond scalings passkey-rope passkey-alibi copy)
 
 case ${1:-} in
 -h | --help) usage && exit ;;

@@ -455,6 +455,26 @@ def falcon_mamba_norms() -> Case:
     return Case(model, names.MAMBA, "mamba", metadata, splits=SCAN_SPLITS)
 
 
+def mamba2_heads() -> Case:
+    """Mamba 2: a scan of heads in two groups, each more than a panel wide."""
+    config = hf.Mamba2Config(
+        **SCANS, state_size=6, num_heads=4, head_dim=24, expand=3, n_groups=2, chunk_size=8,
+        tie_word_embeddings=True,
+    )  # fmt: skip
+    metadata = family_metadata(
+        "layer_norm_rms", feed_forward_length=0, attention__head_count=0, ssm__conv_kernel=4,
+        ssm__inner_size=96, ssm__state_size=6, ssm__time_step_rank=4, ssm__group_count=2,
+    )  # fmt: skip
+    splits = {
+        "mixer.A_log": lambda values: {"ssm_a": -np.exp(values)[:, None]},
+        "mixer.D": lambda values: {"ssm_d": values[:, None]},
+        "mixer.dt_bias": lambda values: {"ssm_dt.bias": values},
+        "mixer.norm.weight": lambda values: {"ssm_norm.weight": values.reshape(2, -1)},
+    }
+    own = names.MAMBA2.but(parts={"ssm_norm": None})
+    return Case(hf.Mamba2ForCausalLM(config), own, "mamba2", metadata, splits=splits)
+
+
 FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "qwen2-biases": qwen2_biases,
     "qwen3-head-norms": qwen3_head_norms,
@@ -482,4 +502,5 @@ FAMILY_CASES: dict[str, Callable[[], Case]] = {
     "ernie-adjacent": ernie_adjacent,
     "mamba-scans": mamba_scans,
     "falcon-mamba-norms": falcon_mamba_norms,
+    "mamba2-heads": mamba2_heads,
 }

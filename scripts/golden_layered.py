@@ -10,7 +10,7 @@ import transformers as hf
 
 import hf_names as names
 from golden_families import COMMON, ROPE, family_metadata
-from golden_models import N_EMBD, N_HEAD_KV, ROPE_BASE, Case, generic
+from golden_models import N_EMBD, N_HEAD_KV, ROPE_BASE, Case
 
 
 def gemma2_capped() -> Case:
@@ -128,17 +128,17 @@ def jamba_mixed() -> Case:
         **SMALL | {"num_hidden_layers": 4}, rms_norm_eps=1e-5, num_experts=1, bos_token_id=1,
         attn_layer_period=4, attn_layer_offset=2, mamba_d_state=6, mamba_dt_rank=3,
     )  # fmt: skip
-    metadata = generic(
-        "none", norm="rmsnorm", activation="silu", gated=True, block_count=4,
-        feed_forward_length=32, attention__head_count_kv=N_HEAD_KV,
-        mixer=["mamba", "mamba", "attention", "mamba"], ssm__conv_kernel=4,
-        ssm__inner_size=2 * N_EMBD, ssm__state_size=6, ssm__time_step_rank=3,
+    metadata = family_metadata(
+        "layer_norm_rms", block_count=4, feed_forward_length=32,
+        attention__head_count_kv=[0, 0, N_HEAD_KV, 0], ssm__conv_kernel=4,
+        ssm__inner_size=2 * N_EMBD, ssm__state_size=6, ssm__time_step_rank=3, expert_count=1,
+        expert_used_count=2,
     )  # fmt: skip
     splits = {
         "mamba.A_log": lambda values: {"ssm_a": -np.exp(values)},
         "mamba.D": lambda values: {"ssm_d": values},
     }
-    return Case(hf.JambaForCausalLM(config), names.JAMBA, "locus", metadata, splits=splits)
+    return Case(hf.JambaForCausalLM(config), names.JAMBA, "jamba", metadata, splits=splits)
 
 
 LAYERED_CASES: dict[str, Callable[[], Case]] = {

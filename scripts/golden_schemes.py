@@ -21,7 +21,7 @@ import transformers as hf
 from torch import Tensor, nn
 
 import checkpoint
-from decoder import Decoder, DecoderConfig
+from decoder import Decoder, DecoderConfig, metadata_of
 from hf_names import LLAMA
 
 N_TRAINED, N_VOCAB = 16, 40
@@ -36,6 +36,10 @@ LAYERED = DecoderConfig(
     n_vocab=N_VOCAB, n_embd=30, n_layer=2, n_head=3, n_head_kv=3, head_dim=10, n_ff=64,
     n_context=N_TRAINED, norm="layernorm", activation="gelu_tanh", gated=False, embedding_scale=1.5,
     attention_scale=0.5, position="t5:buckets=12,max_distance=20",
+)  # fmt: skip
+RETAINED = DecoderConfig(
+    n_vocab=N_VOCAB, n_embd=36, n_layer=3, n_head=3, n_head_kv=1, head_dim=10, n_ff=48,
+    n_context=N_TRAINED, norm_epsilon=1e-3, mixer="retention", value_dim=20,
 )  # fmt: skip
 
 
@@ -147,6 +151,8 @@ class Base:
 
     def metadata(self) -> dict[str, checkpoint.Value]:
         c = self.config
+        if c.mixer != "attention":
+            return metadata_of(c, c.position)
         out: dict[str, checkpoint.Value] = {
             ".context_length": c.n_context,
             ".embedding_length": c.n_embd,
@@ -173,6 +179,15 @@ class Base:
 BASES = {
     "schemes": Base(SHARED, shared_weights),
     "schemes-layered": Base(LAYERED, layered_weights),
+    "retention": Base(RETAINED, lambda _: {}),
+    "hyena": Base(
+        replace(RETAINED, n_layer=2, mixer="hyena,attention", value_dim=None),
+        lambda rng: {"blk.0.hyena_frequency": rng.uniform(1, 6, 64)},  # so that sines are bent
+    ),
+    "retention-mixed": Base(
+        replace(RETAINED, mixer="retention,attention", value_dim=None, position="alibi"),
+        lambda _: {},
+    ),
 }
 
 
@@ -313,6 +328,9 @@ SCHEME_CASES: dict[str, SchemeCase] = {
     "rope-logn": plain("rope:pairs=half,base=500,logn=position,temperature=0.7"),
     "alibi-temperature": plain("alibi:logn=position,temperature=1.6"),
     "transformer-xl-logn": plain("transformer-xl:logn=position"),
+    "retention": SchemeCase("retention", None),
+    "retention-mixed": SchemeCase("retention-mixed", None),
+    "hyena": SchemeCase("hyena", None),
     "cope-temperature": plain("cope:logn=position,temperature=1.4"),
 }
 

@@ -179,6 +179,22 @@ class Scan:
     rank: int  # of what a token's step comes from
     normed: bool = False  # step, b and c are normed, with weights or without
     norm_epsilon: float | None = None  # of those norms; None: as others'
+    mixer = "mamba"  # as locus.mixer has it
+
+    def shapes(self, n_embd: int) -> dict[str, tuple[int, ...]]:
+        """Of its tensors in a checkpoint."""
+        return {
+            "ssm_in": (2 * self.n_inner, n_embd),
+            "ssm_conv1d": (self.n_inner, self.n_conv),
+            "ssm_x": (self.rank + 2 * self.n_state, self.n_inner),
+            "ssm_dt": (self.n_inner, self.rank),
+            "ssm_a": (self.n_inner, self.n_state),
+            "ssm_d": (self.n_inner,),
+            "ssm_out": (n_embd, self.n_inner),
+            "ssm_dt_norm": (self.rank,),
+            "ssm_b_norm": (self.n_state,),
+            "ssm_c_norm": (self.n_state,),
+        }
 
     def keys(self) -> dict[str, Value]:
         found: dict[str, Value] = {
@@ -191,6 +207,39 @@ class Scan:
         if self.norm_epsilon is not None:
             found["locus.ssm.norm_epsilon"] = self.norm_epsilon
         return found
+
+
+@dataclass(frozen=True)
+class HeadScan:
+    """Mamba 2's: the channels of a head decay alike, heads of a group share their b and c."""
+
+    n_inner: int
+    n_state: int
+    n_conv: int
+    n_head: int
+    n_group: int
+    mixer = "mamba2"
+
+    def shapes(self, n_embd: int) -> dict[str, tuple[int, ...]]:
+        n_convolved = self.n_inner + 2 * self.n_group * self.n_state
+        return {
+            "ssm_in": (self.n_inner + n_convolved + self.n_head, n_embd),
+            "ssm_conv1d": (n_convolved, self.n_conv),
+            "ssm_dt.bias": (self.n_head,),
+            "ssm_a": (self.n_head, 1),
+            "ssm_d": (self.n_head, 1),
+            "ssm_norm": (self.n_group, self.n_inner // self.n_group),
+            "ssm_out": (n_embd, self.n_inner),
+        }
+
+    def keys(self) -> dict[str, Value]:
+        return {
+            ".ssm.conv_kernel": self.n_conv,
+            ".ssm.inner_size": self.n_inner,
+            ".ssm.state_size": self.n_state,
+            ".ssm.time_step_rank": self.n_head,
+            ".ssm.group_count": self.n_group,
+        }
 
 
 @dataclass(frozen=True)
@@ -227,7 +276,7 @@ class Decoder:
     window: int = 0
     local: tuple[bool, ...] = ()  # which layers have the window; (): all
     experts: Experts | None = None
-    scan: Scan | None = None
+    scan: Scan | HeadScan | None = None
     scanned: tuple[bool, ...] = ()  # which layers have the scan; (): all, and n_head is 0
     tied: bool = False
     tables: tuple[Table, ...] = ()  # of the position scheme, beside position_embd
@@ -352,8 +401,9 @@ def generic_metadata(decoder: Decoder) -> dict[str, Value]:
     }
     found |= {key: True for key, value in flags.items() if value}
     if decoder.scan is not None:
-        mixers = ["mamba" if decoder.has_scan(i) else "attention" for i in range(decoder.n_layer)]
-        found[".mixer"] = mixers if decoder.scanned else "mamba"
+        scan, n = decoder.scan.mixer, decoder.n_layer
+        mixers = [scan if decoder.has_scan(i) else "attention" for i in range(n)]
+        found[".mixer"] = mixers if decoder.scanned else scan
     numbers = {
         ".embedding_scale": (decoder.embedding_scale, 1),
         ".residual_scale": (decoder.residual_scale, 1),

@@ -50,7 +50,7 @@ from hf_llama import (
     stablelm,
     starcoder2,
 )
-from hf_mamba import falcon_mamba, jamba, mamba
+from hf_mamba import falcon_mamba, jamba, mamba, mamba2
 from hf_recent import (
     arcee,
     cohere2,
@@ -139,6 +139,7 @@ FAMILIES = {
     "arcee": Family(arcee, "Arcee"),
     "ernie4_5": Family(ernie4_5, "Ernie4_5"),
     "mamba": Family(mamba, "Mamba"),
+    "mamba2": Family(mamba2, "Mamba2"),
     "falcon_mamba": Family(falcon_mamba, "FalconMamba"),
     "jamba": Family(jamba, "Jamba", experts=("num_experts", "num_local_experts")),
     "baichuan": Family(baichuan, "Baichuan", others=("BaiChuanForCausalLM",)),

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import hf_names as names
-from hf_decoder import Decoder, Plain, Scan
+from hf_decoder import Decoder, HeadScan, Plain, Scan
 from hf_folder import Config, shown
 from hf_reading import activation, epsilon, grouped, rmsnorm, tied
 from output import Failure
@@ -80,14 +80,22 @@ def read_scan(c: Config, layers: int, **more: Any) -> dict[str, Any]:
         "n_layer": ("num_hidden_layers", n_layer),
     }
     check_older(c, older)
-    c.asked |= {*TRAINING}
     return {
         "architecture": "mamba",
         "names": names.MAMBA,
         "n_vocab": c.count("vocab_size", 50280),
-        "n_context": N_CONTEXT,
         "n_embd": width,
         "n_layer": n_layer,
+        "tied": tied(c, True),
+        **only_scans(c, scan),
+    }
+
+
+def only_scans(c: Config, scan: Scan | HeadScan) -> dict[str, Any]:
+    """What models of scans alone have in common."""
+    c.asked |= {*TRAINING}
+    return {
+        "n_context": N_CONTEXT,
         "n_head": 0,
         "n_head_kv": 0,
         "head_dim": 0,
@@ -97,7 +105,6 @@ def read_scan(c: Config, layers: int, **more: Any) -> dict[str, Any]:
         "norm_epsilon": epsilon(c, "layer_norm_epsilon", 1e-5),
         "activation": c.choose("hidden_act", {"silu": "silu", "swish": "silu"}, "silu"),
         "scan": scan,
-        "tied": tied(c, True),
     }
 
 
@@ -107,6 +114,48 @@ def mamba(c: Config) -> Decoder:
 
 def falcon_mamba(c: Config) -> Decoder:
     return Decoder(**read_scan(c, 32, normed=True, norm_epsilon=epsilon(c, "mixer_rms_eps", 1e-6)))
+
+
+def check_limits(c: Config) -> None:
+    """time_step_limit may be there, but not limit a step, which the class does in prompts alone."""
+    low, high = c.get("time_step_limit", list, [0.0, math.inf])[:2] or [None, None]
+    if low != 0 or high not in (math.inf, {"__float__": "Infinity"}):
+        raise Failure(f"{c.path}: time_step_limit is {low} to {high}, expected 0 to Infinity")
+
+
+def mamba2(c: Config) -> Decoder:
+    """Mamba 2: expand times the width are the heads' channels."""
+    width, n_head, head_dim = (
+        c.count(key, usual)
+        for key, usual in (("hidden_size", 4096), ("num_heads", 128), ("head_dim", 64))
+    )
+    n_inner, n_group = n_head * head_dim, c.count("n_groups", 8)
+    expand = c.get("expand", float, 2.0)
+    if expand * width != n_inner:
+        raise Failure(
+            f"{c.path}: num_heads {n_head} of head_dim {head_dim} are {n_inner} channels, but "
+            f"expand makes {expand * width:g} of hidden_size {width}"
+        )
+    if n_head % n_group != 0:
+        raise Failure(f"{c.path}: n_groups {n_group} is no divisor of num_heads {n_head}")
+    check_limits(c)
+    scan = HeadScan(
+        n_inner=n_inner,
+        n_state=c.count("state_size", 128),
+        n_conv=c.count("conv_kernel", 4),
+        n_head=n_head,
+        n_group=n_group,
+    )
+    c.asked |= {"time_step_rank", "chunk_size"}  # of no effect; of how a sum is run
+    return Decoder(
+        architecture="mamba2",
+        names=names.MAMBA2,
+        n_vocab=c.count("vocab_size", 32768),
+        n_embd=width,
+        n_layer=c.count("num_hidden_layers", 64),
+        tied=tied(c, False),
+        **only_scans(c, scan),
+    )
 
 
 def jamba(c: Config) -> Decoder:

@@ -29,7 +29,7 @@ ORDER = (  # of a layer's tensors in a file
     *("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "ffn_gate_inp_shexp"),
     *("attn_q_norm", "attn_k_norm", "post_attention_norm", "post_ffw_norm"),
     *("ssm_in", "ssm_conv1d", "ssm_x", "ssm_dt", "ssm_out"),
-    *("ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"),
+    *("ssm_dt_norm", "ssm_b_norm", "ssm_c_norm", "ssm_norm"),
 )
 
 
@@ -50,6 +50,7 @@ class Names:
     fused: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
     bare: Mapping[str, str] = field(default_factory=dict)  # whose names end without .weight,
     endless: frozenset[str] = frozenset()  # and those of them that do in a checkpoint, too
+    flat: frozenset[str] = frozenset()  # vectors, where a checkpoint has matrices of as many values
     alternating: str = ""  # what names of gpt-oss's experts begin with: see hf_experts.py
     base: str = ""  # before the names of a file that holds the head, too; without it, they may lack
     buffers: str = ""  # pattern of what older files hold, though it follows from the configuration
@@ -514,6 +515,12 @@ MAMBA = Names(
     bare={"ssm_a": "mixer.A_log", "ssm_d": "mixer.D"},
     endless=frozenset(("ssm_a", "ssm_d")),
     base="backbone.",
+)
+MAMBA2 = MAMBA.but(
+    parts={"ssm_x": None, "ssm_dt": None, "ssm_norm": "mixer.norm"},
+    bare={"ssm_dt.bias": "mixer.dt_bias"},
+    endless=MAMBA.endless | {"ssm_dt.bias"},
+    flat=frozenset(("ssm_a", "ssm_d", "ssm_norm")),
 )
 JAMBA = LLAMA.but(
     whole={"output_norm": "model.final_layernorm"},

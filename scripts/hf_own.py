@@ -40,6 +40,7 @@ class Own:
     whole_ramp: bool = False  # of YaRN: it ends between dimensions, not at whole ones
     needs_window: bool = False  # in some layer
     biased_layers: int = 0  # a model of so many has ALiBi
+    headless_scans: bool = False  # layers without key and value heads have a scan
     layout: str = ""  # tensor_data_layout
     keys: Mapping[str, Value] = field(default_factory=dict)  # that other programs ask for
     renamed: Mapping[str, str] = field(default_factory=dict)  # a layer's tensors, if all are there
@@ -185,7 +186,9 @@ OWN = {
         says=says("experts"),
     ),
     "internlm2": Own("rmsnorm", "silu", ADJACENT, gated=True),
+    "jamba": Own("rmsnorm", "silu", "none", gated=True, headless_scans=True, says=says("scan")),
     "mamba": Own("rmsnorm", "silu", "none", says=says("scan")),
+    "mamba2": Own("rmsnorm", "silu", "none", says=says("scan")),
     "minicpm": Own(
         *("rmsnorm", "silu", ADJACENT),
         gated=True,
@@ -320,6 +323,9 @@ def own_metadata(decoder: Decoder) -> dict[str, Value]:
         raise Unsayable(f"a window of {decoder.window}")
     if decoder.scan is not None and "scan" not in own.says:
         raise Unsayable("a selective scan")
+    if own.headless_scans:
+        n, heads = decoder.n_layer, decoder.n_head_kv
+        found[".attention.head_count_kv"] = [0 if decoder.has_scan(i) else heads for i in range(n)]
     if decoder.experts is not None:
         if "experts" not in own.says:
             raise Unsayable("a mixture of experts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -55,19 +56,7 @@ def shapes_of(d: Decoder) -> dict[str, tuple[int, ...]]:
         offset = int(d.position.spec().partition("offset=")[2] or 0)
         shapes["position_embd"] = (d.n_context + offset, width)
     if d.scan is not None:
-        s = d.scan
-        shapes |= {
-            "ssm_in": (2 * s.n_inner, width),
-            "ssm_conv1d": (s.n_inner, s.n_conv),
-            "ssm_x": (s.rank + 2 * s.n_state, s.n_inner),
-            "ssm_dt": (s.n_inner, s.rank),
-            "ssm_a": (s.n_inner, s.n_state),
-            "ssm_d": (s.n_inner,),
-            "ssm_out": (width, s.n_inner),
-            "ssm_dt_norm": (s.rank,),
-            "ssm_b_norm": (s.n_state,),
-            "ssm_c_norm": (s.n_state,),
-        }
+        shapes |= d.scan.shapes(width)
     if d.experts is not None:
         e, shared = d.experts, d.experts.n_ff_shared
         shapes |= {
@@ -131,9 +120,13 @@ class Finder:
             stored = shape[::-1] if transform in TRANSPOSED else shape
             if transform is squeezed and suffix == "weight":
                 stored = (shape[0], 1, shape[1])
+            if part in d.names.flat:
+                stored = (math.prod(shape),)
             found = self.take(f"{theirs}.{suffix}", stored)
             name = f"{ours}.{suffix}"
-            if transform is None or (suffix == "bias" and is_of_weights_alone(transform)):
+            if part in d.names.flat:
+                yield Tensor(name, shape, shaped(found.read, shape))
+            elif transform is None or (suffix == "bias" and is_of_weights_alone(transform)):
                 yield Tensor(name, shape, found.read, found.blocks)
             else:
                 yield Tensor(
@@ -193,6 +186,10 @@ class Finder:
 
 def changed(found: Found, transform: Transform, place: Place) -> Callable[[], np.ndarray]:
     return lambda: transform(found.read(), place)
+
+
+def shaped(read: Callable[[], np.ndarray], shape: tuple[int, ...]) -> Callable[[], np.ndarray]:
+    return lambda: read().reshape(shape)
 
 
 def rows(
@@ -299,11 +296,12 @@ def layer_tensors(finder: Finder, i: int) -> Iterator[Tensor]:
     for part, theirs in names.bare.items():
         if is_other_mixer(d, part, i):
             continue
-        found = finder.take(prefix + theirs, finder.shapes[part])
-        transform, ours = names.transforms.get(part), f"{block}{part}"
-        read = changed(found, transform, Place(d.n_head, d.n_head_kv, i)) if transform else None
-        name = ours if part in names.endless else f"{ours}.weight"
-        yield Tensor(name, found.shape, read or found.read)
+        shape, transform = finder.shapes[part], names.transforms.get(part)
+        found = finder.take(prefix + theirs, (math.prod(shape),) if part in names.flat else shape)
+        place = Place(d.n_head, d.n_head_kv, i)
+        read = changed(found, transform, place) if transform else found.read
+        name = f"{block}{part}" + ("" if part in names.endless else ".weight")
+        yield Tensor(name, shape, shaped(read, shape) if part in names.flat else read)
     if d.has_experts(i):
         for part, theirs in names.experts.items():
             shape = finder.shapes[part]

@@ -6,7 +6,8 @@
 #                 <|endoftext|> part documents
 #   STORIES, EVAL_STORIES   what the set `text` has instead (TEXT, EVAL)
 #   SETS          sets to make, in this order (text tales copy reverse addition passkey)
-#   TALES_SCHEMES, TASK_SCHEMES   SPECs, in this order
+#   TALES_SCHEMES, TASK_SCHEMES   SPECs, in this order; in TALES_SCHEMES mamba and retention, too,
+#                 which are instead of attention
 #   TOKENS        tokens each model of tales trains on (10M)
 #   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (10M to 30M)
 #   ABOUT         the texts in words, kept in the files; ABOUT_STORIES for those of the set `text`
@@ -44,13 +45,21 @@ read -ra held_out_stories <<<"${EVAL_STORIES:-${EVAL-}}"
 read -ra sets <<<"${SETS:-text tales copy reverse addition passkey}"
 # What has been compared most comes first.
 read -ra tales_schemes <<<"${TALES_SCHEMES:-rope alibi none learned sinusoidal t5 relative kerple \
-transformer-xl fire cope sandwich xpos recurrent}"
+transformer-xl fire cope sandwich xpos recurrent rope:p=0.5 rope:nope_every=2 mamba retention fox \
+dape rope:random=4096}"
 read -ra task_schemes <<<"${TASK_SCHEMES:-none rope alibi t5 sinusoidal}"
 mkdir -p "$out" "$work"
 failed=0
 
-# name_of SPEC: rope as it is, rope:base=500 as rope-base-500.
-name_of() { tr ':=,' '---' <<<"$1"; }
+# name_of SPEC: rope as it is, rope:base=500 as rope-base-500; some have a name of their own.
+name_of() {
+    case $1 in
+        rope:p=0.5) echo prope ;;
+        rope:nope_every=2) echo nope-half ;;
+        rope:random=4096) echo rope-random ;;
+        *) tr ':=,' '---' <<<"$1" ;;
+    esac
+}
 
 # make_model NAME OPTION...: trains and exports NAME.gguf, which keeps the command that made it.
 make_model() {
@@ -96,15 +105,31 @@ make_text() {
         --about "${ABOUT_STORIES:-${ABOUT-}}"
 }
 
+# mixer_for SPEC, shape_for SPEC: what is instead of attention has no positions, and layers of a shape
+# with as many parameters in all.
+mixer_for() {
+    case $1 in
+        mamba | retention) echo --mixer "$1" --position none ;;
+        *) echo --position "$1" ;;
+    esac
+}
+shape_for() {
+    case $1 in
+        mamba) echo --n-layer 8 --n-ff 0 ;;
+        retention) echo --n-layer 5 --n-head 4 --n-ff 120 ;;
+        *) echo --n-layer 5 --n-head 4 --n-ff 288 ;;
+    esac
+}
+
 # The same model under every scheme: 1.0 M parameters, trained on 256 tokens at a time.
-# shellcheck disable=SC2046 # two words, or none
+# shellcheck disable=SC2046 # several words, or none
 make_tales() {
     need_texts tales ${#text[@]} ${#held_out[@]}
     local spec
     for spec in "${tales_schemes[@]}"; do
         make_model "tales-$(name_of "$spec")" --text "${text[@]}" --eval "${held_out[@]}" \
-            --tokenizer "$work/tales.tokenizer.json" --position "$spec" --tokens "${TOKENS:-10M}" \
-            --context 256 --n-embd 128 --n-layer 5 --n-head 4 --n-ff 288 --warmup 200k --compile \
+            --tokenizer "$work/tales.tokenizer.json" $(mixer_for "$spec") --tokens "${TOKENS:-10M}" \
+            --context 256 --n-embd 128 $(shape_for "$spec") --warmup 200k --compile \
             --about "${ABOUT-}" $(scale_for "$spec" 128)
     done
 }
@@ -135,7 +160,7 @@ for set in "${sets[@]}"; do
     case $set in
         text) make_text ;;
         tales) make_tales ;;
-        # 0.14 M parameters, enough for each task, so that all of models/ is 39 MiB.
+        # 0.14 M parameters, enough for each task, so that all of models/ is 53 MiB.
         copy) make_task copy 64 10M --batch 128 ;;
         reverse) make_task reverse 64 10M --batch 128 ;;
         addition) make_task addition 64 20M --batch 128 ;;

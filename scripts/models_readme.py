@@ -4,8 +4,8 @@
     models_readme.py models            rewrite the table between its two marks
     models_readme.py models --check    fail if that would change anything
 
-A row is a checkpoint: its SPEC, parameters, data, tokens, loss, command and SHA-256, as its
-metadata and bytes say.
+A row is a checkpoint: its SPEC and mixer, parameters, data, tokens, loss, command and SHA-256, as
+its metadata and bytes say.
 """
 
 from __future__ import annotations
@@ -38,12 +38,19 @@ class Model:
         value = self.get(key)
         return "" if value is None else format(value, pattern)
 
+    def order(self) -> str:
+        """What tells tokens' order: the SPEC, and what mixes tokens where that isn't attention."""
+        mixers = self.get("locus.mixer") or "attention"
+        names = [mixers] if isinstance(mixers, str) else list(dict.fromkeys(mixers))
+        own = "" if names == ["attention"] else f", {' and '.join(names)}"
+        return f"`{self.get('locus.position')}`{own}"
+
     def row(self) -> tuple[str, ...]:
         parameters = sum(int(np.prod(t.shape)) for t in self.reader.tensors)
         length = self.get("locus.task_length") or self.get("locus.context_length")
         return (
             self.path.name,
-            f"`{self.get('locus.position')}`",
+            self.order(),
             f"{parameters:,}",
             str(length),
             self.number("locus.training.tokens", ","),

@@ -31,6 +31,7 @@ except ImportError as missing:
 from checkpoint import Value
 from decoder import ACTIVATIONS, NORMS, SCHEMES, Decoder, read_gguf, write_gguf
 from evaluation import generate, print_documents, print_lengths, print_task
+from mixers import MIXERS
 from output import Failure, descriptor
 from progress import load_state, model_from_state
 from tasks import TASKS
@@ -85,8 +86,11 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
     if args.weights == "best" and args.task is None and not args.eval:
         raise Failure("--weights best needs --eval FILE to tell by")
     args.context = args.context or 256
+    for name in args.mixer.split(","):
+        if name not in ("attention", *MIXERS):
+            raise Failure(f"--mixer {name}: expected attention or {', '.join(MIXERS)}")
     if args.position is None:
-        args.position = "rope"
+        args.position = "rope" if "attention" in args.mixer.split(",") else "none"
     state = load_state(args.state) if args.state is not None and args.state.exists() else None
     run = Training(args, device, state)
     stopped_by = run.run()
@@ -227,13 +231,20 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="SPEC",
         help=f"NAME[:key=value[,key=value]...], NAME one of {names} (rope; --load: the file's)",
     )
+    g.add_argument(
+        "--mixer", metavar="NAME", default="attention",
+        help=f"attention, {', '.join(MIXERS)}; NAME,NAME: one a layer, in turn (%(default)s)",
+    )  # fmt: skip
     g.add_argument("--context", type=count, help="trained length (256; the task's)")
     g.add_argument("--n-embd", type=count, default=160, help="width (%(default)s)")
     g.add_argument("--n-layer", type=count, default=6, help="layers (%(default)s)")
     g.add_argument("--n-head", type=count, default=5, help="query heads (%(default)s)")
     g.add_argument("--n-head-kv", type=count, help="key-value heads (as many as query heads)")
     g.add_argument("--head-dim", type=count, help="head width (n-embd / n-head)")
-    g.add_argument("--n-ff", type=count, default=400, help="feed-forward width (%(default)s)")
+    g.add_argument("--value-dim", type=count, help="of a head of retention (twice the head's)")
+    g.add_argument(
+        "--n-ff", type=whole_number, default=400, help="feed-forward width; 0: none (%(default)s)"
+    )
     g.add_argument("--norm", choices=NORMS, default="rmsnorm", help="(%(default)s)")
     g.add_argument("--activation", choices=ACTIVATIONS, default="silu", help="(%(default)s)")
     g.add_argument("--gated", action=switch, default=True, help="gated feed-forward")

@@ -23,11 +23,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from checkpoint import Value
 from decoder import Decoder, DecoderConfig
 from evaluation import window_loss
+from mixers import HEADLESS
 from output import Failure, write_text
 from progress import Log, save_state
 from tasks import IGNORED, TASKS, UNSEEN, TaskBatches, exact_match
@@ -148,7 +149,10 @@ class TaskSource:
 
 
 def config_from(args: argparse.Namespace, n_vocab: int, n_context: int) -> DecoderConfig:
-    if args.head_dim is None and args.n_embd % args.n_head != 0:
+    n_head, head_dim = args.n_head, args.head_dim
+    if {*args.mixer.split(",")} <= {*HEADLESS}:
+        n_head, head_dim = 1, args.n_embd
+    elif head_dim is None and args.n_embd % n_head != 0:
         raise Failure(
             f"--n-embd {args.n_embd} is no multiple of --n-head {args.n_head}; give --head-dim, too"
         )
@@ -156,9 +160,9 @@ def config_from(args: argparse.Namespace, n_vocab: int, n_context: int) -> Decod
         n_vocab=n_vocab,
         n_embd=args.n_embd,
         n_layer=args.n_layer,
-        n_head=args.n_head,
-        n_head_kv=args.n_head_kv or args.n_head,
-        head_dim=args.head_dim or args.n_embd // args.n_head,
+        n_head=n_head,
+        n_head_kv=args.n_head_kv or n_head,
+        head_dim=head_dim or args.n_embd // n_head,
         n_ff=args.n_ff,
         n_context=n_context,
         norm=args.norm,
@@ -169,6 +173,8 @@ def config_from(args: argparse.Namespace, n_vocab: int, n_context: int) -> Decod
         embedding_scale=args.embedding_scale,
         tied=args.tied,
         position=args.position,
+        mixer=args.mixer,
+        value_dim=args.value_dim,
     )
 
 
@@ -182,17 +188,18 @@ def learning_rate(tokens: int, args: argparse.Namespace) -> float:
 
 def make_optimisers(model: Decoder, args: argparse.Namespace) -> list[torch.optim.Optimizer]:
     """AdamW for everything; or Muon for the matrices inside the blocks, with updates as large as
-    AdamW's, and AdamW for the rest. Vectors and the position scheme's weights, its matrices too,
-    are AdamW's and don't decay."""
+    AdamW's, and AdamW for the rest. Vectors, what is no matrix that rows are multiplied by, and the
+    position scheme's weights, its matrices too, are AdamW's and don't decay."""
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    inner = {name for name, p in named if p.dim() == 2 and name.startswith("blocks.")}
+    matrices = {
+        f"{name}.weight"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear | nn.Embedding)
+    }
+    inner = {name for name in matrices if name.startswith("blocks.")}
     by_muon = inner if args.optimiser == "muon" else set()
-    decay = [
-        p
-        for name, p in named
-        if name not in by_muon and p.dim() >= 2 and not name.startswith("position.")
-    ]
-    no_decay = [p for name, p in named if p.dim() < 2 or name.startswith("position.")]
+    decay = [p for name, p in named if name in matrices - by_muon]
+    no_decay = [p for name, p in named if name not in matrices]
     groups = [
         {"params": decay, "weight_decay": args.weight_decay},
         {"params": no_decay, "weight_decay": 0.0},
@@ -201,12 +208,12 @@ def make_optimisers(model: Decoder, args: argparse.Namespace) -> list[torch.opti
         torch.optim.AdamW(groups, lr=args.lr, betas=(0.9, 0.95), fused=True)
     ]
     if by_muon:
-        matrices = [p for name, p in named if name in by_muon]
         out.append(
             torch.optim.Muon(
-                matrices, lr=args.lr, weight_decay=args.weight_decay, adjust_lr_fn="match_rms_adamw"
+                [p for name, p in named if name in by_muon],
+                lr=args.lr, weight_decay=args.weight_decay, adjust_lr_fn="match_rms_adamw",
             )
-        )
+        )  # fmt: skip
     return out
 
 
@@ -274,6 +281,8 @@ class Training:
 
     def resume(self, state: dict[str, Any]) -> None:
         for key, value in self.kept().items():
+            if key not in state["kept"]:
+                raise Failure(f"{self.args.state}: is of another train.py: it has no {key}")
             made = state["kept"][key]
             if key == "texts" and value != made:
                 raise Failure(f"{self.args.state}: was made with other texts")
@@ -307,6 +316,7 @@ class Training:
         for group in (group for o in self.optimisers for group in o.param_groups):
             group["lr"] = rate
         inputs, targets = self.source.batch(self.step, self.args.batch)
+        torch.manual_seed((self.args.seed << 32) + self.step)  # of positions that are drawn
         with self.precision:
             loss = self.loss_of(inputs.to(self.device), targets.to(self.device))
         self.model.zero_grad(set_to_none=True)

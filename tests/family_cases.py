@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -369,6 +370,26 @@ def check_scans(desk: Desk) -> None:
     desk.refuses("use_mambapi", SCANS | {"use_mambapi": True})
 
 
+def check_heads(desk: Desk) -> None:
+    """Mamba 2: the scan's heads, in groups."""
+    mamba2 = {
+        "model_type": "mamba2", "architectures": ["Mamba2ForCausalLM"], "vocab_size": 512,
+        "hidden_size": 64, "num_hidden_layers": 4, "num_heads": 8, "head_dim": 16, "expand": 2,
+        "state_size": 16, "n_groups": 2, "conv_kernel": 4, "chunk_size": 64, "hidden_act": "silu",
+        "time_step_limit": [0.0, math.inf], "time_step_rank": 4, "norm_before_gate": None,
+        "use_bias": False, "use_conv_bias": True, "layer_norm_epsilon": 1e-5,
+    }  # fmt: skip
+    desk.says(
+        "Mamba 2", mamba2, "mamba2", ssm__inner_size=128, ssm__state_size=16, ssm__conv_kernel=4,
+        ssm__time_step_rank=8, ssm__group_count=2, attention__head_count=0, feed_forward_length=0,
+        attention__layer_norm_rms_epsilon=1e-5, mixer=None,
+    )  # fmt: skip
+    desk.refuses("num_heads 4 of head_dim 16 are 64 channels", mamba2 | {"num_heads": 4})
+    desk.refuses("n_groups 3 is no divisor of num_heads 8", mamba2 | {"n_groups": 3})
+    desk.refuses("time_step_limit is 0.0 to 0.5", mamba2 | {"time_step_limit": [0.0, 0.5]})
+    desk.refuses("norm_before_gate", mamba2 | {"norm_before_gate": True})
+
+
 def check_mixed(desk: Desk) -> None:
     """Jamba: scans, and attention once in so many layers."""
     jamba = SHAPE | {
@@ -378,9 +399,9 @@ def check_mixed(desk: Desk) -> None:
         "mamba_inner_layernorms": True, "use_mamba_kernels": True, "sliding_window": None,
     }  # fmt: skip
     desk.says(
-        "Jamba", jamba, "locus", mixer=["mamba", "attention"] * 2, position="none",
+        "Jamba", jamba, "jamba", mixer=None, position=None,
         ssm__inner_size=128, ssm__state_size=8, ssm__conv_kernel=4, ssm__time_step_rank=6,
-        attention__head_count=4, attention__head_count_kv=2,
+        attention__head_count=4, attention__head_count_kv=[0, 2, 0, 2],
     )  # fmt: skip
     desk.refuses("a mixture of experts in some layers alone", jamba | {"num_experts": 4})
     desk.refuses("attn_layer_offset is 2, expected 0 to 1", jamba | {"attn_layer_offset": 2})
@@ -614,6 +635,7 @@ def main() -> None:
     check_refusals(desk)
     check_passed_over(desk)
     check_scans(desk)
+    check_heads(desk)
     check_mixed(desk)
     check_types(checks, work, sys.argv[2] if len(sys.argv) > 2 else None)
     check_memory(checks, work)

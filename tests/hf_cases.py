@@ -249,6 +249,7 @@ def check_names(row: Row, folder: Path, file: Path) -> None:
             if SPLIT.search(name):
                 continue
             bare = name.removeprefix("transformer.")  # as published BLOOMs are
+            bare = bare.replace(".dt_bias", ".dt_proj.bias")  # as llama.cpp's converter calls it
             found = [names.get_name(n, try_suffixes=(".weight", ".bias")) for n in (name, bare)]
             theirs = found[0] or found[1]
             known = theirs in ours or f"{theirs}.weight" in ours

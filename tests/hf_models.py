@@ -72,6 +72,7 @@ GPT = {
     "n_head": N_HEAD,
 }
 SCANS = {"vocab_size": N_VOCAB, "hidden_size": N_EMBD, "num_hidden_layers": N_LAYER}
+HEADS = {"num_heads": 4, "head_dim": 24, "expand": 3, "state_size": 12}
 BASE = 5000.0
 
 
@@ -556,6 +557,14 @@ VARIANTS: dict[str, Variant] = {
     "mamba tied": Variant(
         "Mamba", SCANS | {"state_size": 5, "use_conv_bias": False}, "mamba", spread=4
     ),
+    "mamba2": Variant(
+        "Mamba2", SCANS | HEADS | {"use_bias": True, "n_groups": 2}, "mamba2"
+    ),
+    "mamba2 tied": Variant(
+        "Mamba2",
+        SCANS | HEADS | {"use_conv_bias": False, "n_groups": 1, "tie_word_embeddings": True},
+        "mamba2", spread=4,
+    ),
     "falcon_mamba": Variant(
         "FalconMamba", SCANS | {"mixer_rms_eps": 1e-3, "intermediate_size": 48}, "mamba"
     ),
@@ -565,7 +574,7 @@ VARIANTS: dict[str, Variant] = {
             "num_hidden_layers": 4, "num_experts": 1, "attn_layer_period": 4,
             "attn_layer_offset": 1, "mamba_d_state": 5,
         },
-        "locus", is_shared=False,
+        "jamba",
     ),
     "arcee": Variant("Arcee", llama(), "arcee"),
     "ernie4_5": Variant("Ernie4_5", llama(head_dim=8, use_bias=True), "ernie4_5"),

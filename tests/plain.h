@@ -41,6 +41,16 @@ double plain_activation(enum locus_activation kind, double x);
 
 /* What a selective scan makes of in[n, n_embd], a token after another (plain_mamba.c). */
 double *plain_mamba(struct plain *plain, int layer, const double *in);
+/* What Mamba 2 does, as a sum over the tokens before (plain_mamba2.c). */
+double *plain_mamba2(struct plain *plain, int layer, const double *in);
+/* The convolution of each of n_channels with its taps in the layer's `name`: [n, n_channels]; or
+ * that's SiLU (plain_mamba.c). */
+double *plain_convolve(struct plain *plain, int layer, const char *name, bool activates,
+                       const double *x, int n_channels);
+/* What Hyena does (plain_hyena.c). */
+double *plain_hyena(struct plain *plain, int layer, const double *in);
+/* What retention does (plain_retention.c). */
+double *plain_retention(struct plain *plain, int layer, const double *in);
 
 /* All values [rows, cols] of a layer's tensor of that whole name, or NULL where there is none. */
 double *plain_values(struct plain *plain, int layer, const char *name, int *rows, int *cols);

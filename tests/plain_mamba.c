@@ -3,6 +3,7 @@
  */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "plain.h"
 
@@ -11,19 +12,22 @@ static double silu(double x)
     return plain_activation(LOCUS_SILU, x);
 }
 
-/* out[n, n_inner] = silu of each channel's convolution with its taps[n_inner, n_taps] */
-static double *convolve(struct plain *plain, int layer, const double *x, int n_inner)
+double *plain_convolve(struct plain *plain, int layer, const char *name, bool activates,
+                       const double *x, int n_inner)
 {
     int rows, n_taps, one;
-    const double *taps = plain_values(plain, layer, "ssm_conv1d.weight", &rows, &n_taps);
-    const double *bias = plain_values(plain, layer, "ssm_conv1d.bias", &one, &rows);
+    char weight[32], vector[32];
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    snprintf(vector, sizeof vector, "%s.bias", name);
+    const double *taps = plain_values(plain, layer, weight, &rows, &n_taps);
+    const double *bias = plain_values(plain, layer, vector, &one, &rows);
     double *out = plain_make(plain, plain->n * n_inner, sizeof *out);
     for (int i = 0; i < plain->n; i++)
         for (int c = 0; c < n_inner; c++) {
             double sum = bias ? bias[c] : 0;
             for (int back = 0; back < n_taps && back <= i; back++)
                 sum += taps[c * n_taps + n_taps - 1 - back] * x[(i - back) * n_inner + c];
-            out[i * n_inner + c] = silu(sum);
+            out[i * n_inner + c] = activates ? silu(sum) : sum;
         }
     return out;
 }
@@ -53,7 +57,7 @@ double *plain_mamba(struct plain *plain, int layer, const double *in)
     ck_assert(a && skip && plain_values(plain, layer, "ssm_dt.weight", &rows, &rank));
     const double *x = plain_linear(plain, layer, "ssm_in", 0, n_inner, in);
     const double *z = plain_linear(plain, layer, "ssm_in", n_inner, n_inner, in);
-    const double *u = convolve(plain, layer, x, n_inner);
+    const double *u = plain_convolve(plain, layer, "ssm_conv1d", true, x, n_inner);
     double *low = plain_linear(plain, layer, "ssm_x", 0, rank, u);
     double *b = plain_linear(plain, layer, "ssm_x", rank, n_state, u);
     double *c = plain_linear(plain, layer, "ssm_x", rank + n_state, n_state, u);

@@ -279,6 +279,17 @@ static double *attention(const struct reference *reference, struct plain *plain,
     return plain_linear(plain, layer, "attn_output", 0, config->n_embd, mixed);
 }
 
+static double *mix_tokens(const struct reference *reference, struct plain *plain, int layer,
+                          double *in)
+{
+    const struct locus_layer_part *mixer = plain->model->config.layers[layer].mixer;
+    if (mixer == &locus_mamba_part) return plain_mamba(plain, layer, in);
+    if (mixer == &locus_mamba2_part) return plain_mamba2(plain, layer, in);
+    if (mixer == &locus_hyena_part) return plain_hyena(plain, layer, in);
+    if (mixer == &locus_retention_part) return plain_retention(plain, layer, in);
+    return attention(reference, plain, layer, in);
+}
+
 /* ---- layers ------------------------------------------------------------------------------- */
 
 /* x + what a half of a layer makes, itself normed where there is a norm for it. */
@@ -298,9 +309,7 @@ static double *run_layer(const struct reference *reference, struct plain *plain,
     const int width = config->n_embd;
     double *in = sums ? x : plain_norm(plain, layer, "attn_norm", x, width, x), *mlp_in = in;
     if (config->parallel_residual) mlp_in = plain_norm(plain, layer, "ffn_norm", x, width, in);
-    const bool attends = config->layers[layer].mixer == &locus_attention_part;
-    double *mixed =
-        attends ? attention(reference, plain, layer, in) : plain_mamba(plain, layer, in);
+    double *mixed = mix_tokens(reference, plain, layer, in);
     x = add_half(plain, layer, "post_attention_norm", x, mixed);
     if (config->layers[layer].mlp == &locus_no_mlp_part)
         return sums ? plain_norm(plain, layer, "attn_norm", x, width, x) : x;

@@ -164,7 +164,16 @@ check "sinks" succeeds inspect -m "$data/gpt-oss-sinks.gguf"
 check "are told" prints '^attention .*, a sink a head$'
 check "a selective scan" succeeds inspect -m "$data/mamba-scans.gguf"
 check "in place of attention" prints '^mamba +64 channels of 6 states, convolution over 4, rank 3$'
+check "one of heads" succeeds inspect -m "$data/mamba2-heads.gguf"
+check "in groups" prints \
+    '^mamba2 +4 heads of 24 channels of 6 states, 2 groups, convolution over 4$'
 check "and of an MLP" eval '! grep -qE "^(attention|MLP) " "$out"'
+check "retention" succeeds inspect -m "$data/retention-mixed.gguf"
+check "in some layers" prints '^retention +3 heads of width 10, values of 20$'
+check "beside attention" prints '^  layers 1: attention, all positions seen$'
+check "a scheme for retention alone" refuses 1 \
+    "position rope: the model's layers are retention, which has no use for positions" \
+    bench -m "$data/retention.gguf" --position rope
 check "--families" succeeds inspect --families
 check "without a model, what is special" eval \
     'grep -A1 "^smollm3 " "$out" | grep -q "of 4 layers the last has no positions\$"'

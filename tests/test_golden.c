@@ -75,7 +75,8 @@ static const struct golden_model {
     {"gpt-oss-sinks", "gpt-oss", "rope"},
     {"mamba-scans", "mamba", "none"},
     {"falcon-mamba-norms", "mamba", "none"},
-    {"jamba-mixed", "locus", "none"},
+    {"mamba2-heads", "mamba2", "none"},
+    {"jamba-mixed", "jamba", "none"},
 };
 
 /* Position schemes, by SPEC, of a checkpoint that they share. */
@@ -165,6 +166,9 @@ static const char *const schemes[] = {
     "rope-leaky-rerope",
     "rope-dual-chunk",
     "alibi-dual-chunk",
+    "retention",
+    "retention-mixed",
+    "hyena",
 };
 
 enum {

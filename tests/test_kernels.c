@@ -191,9 +191,9 @@ START_TEST(halves_have_the_bits_of_plain_c)
 }
 END_TEST
 
-/* Runs norm, activation (with and without up), sum_exp, finish or scale_and_cap by number into
- * out[n]. */
-enum { N_ROW_OPERATIONS = 17 };
+/* Runs norm, activation (with and without up), sum_exp, finish, scale_and_cap or steps by number
+ * into out[n]. */
+enum { N_ROW_OPERATIONS = 18 };
 
 static void row_operation(const struct locus_kernels *kernels, int which, float *out,
                           const float *const in[3], int n)
@@ -209,6 +209,8 @@ static void row_operation(const struct locus_kernels *kernels, int which, float 
         kernels->activate(which == 8 ? LOCUS_SILU : LOCUS_GELU_TANH, out, in[0], in[1], n);
     else if (which == 12)
         kernels->activate(LOCUS_RELU_SQUARED, out, in[0], in[1], n);
+    else if (which == 17)
+        kernels->steps(out, out, in[0], in[1], in[2], n);
     else if (which > 14)
         kernels->activate(LOCUS_CLIPPED_SWISH, out, in[0], which == 15 ? NULL : in[1], n);
     else if (which > 12) {
@@ -258,6 +260,8 @@ struct recurrence {
     struct guarded rows[3], b, c, a, taps, channels, h, out;
     struct locus_scan scan;
     struct locus_convolution convolution;
+    struct locus_recurrence recurrence;
+    struct locus_long_convolution distant;
 };
 
 static struct recurrence random_recurrence(int odd)
@@ -295,7 +299,33 @@ static struct recurrence random_recurrence(int odd)
                                                .stride = WIDE,
                                                .n = n,
                                                .n_taps = n_taps,
-                                               .width = width};
+                                               .width = width,
+                                               .bare = n % 2 == 0};
+    r.recurrence = (struct locus_recurrence){.out = floats_of(&r.out) + first,
+                                             .u = floats_of(&r.rows[1]) + first,
+                                             .b = floats_of(&r.b),
+                                             .c = floats_of(&r.c),
+                                             .decay = floats_of(&r.rows[0]),
+                                             .step = floats_of(&r.rows[2]),
+                                             .skip = random_float(odd),
+                                             .h = floats_of(&r.h),
+                                             .stride = WIDE,
+                                             .state_stride = (size_t)n_state,
+                                             .step_stride = (size_t)random_int(0, WIDE),
+                                             .n = n,
+                                             .n_state = n_state,
+                                             .width = width};
+    /* Rows after others. */
+    r.distant = (struct locus_long_convolution){.out = floats_of(&r.out) + first,
+                                                .gate = floats_of(&r.rows[0]) + first,
+                                                .h = floats_of(&r.rows[1]),
+                                                .p = floats_of(&r.rows[2]),
+                                                .skip = floats_of(&r.channels),
+                                                .out_stride = WIDE,
+                                                .gate_stride = WIDE,
+                                                .first = random_int(0, 3 * n),
+                                                .n = n,
+                                                .width = width};
     return r;
 }
 
@@ -307,23 +337,31 @@ static void release_recurrence(struct recurrence *r)
         release(all[i]);
 }
 
+enum { CONVOLVES, SCANS, RECURS, CONVOLVES_LONG, N_KINDS };
+
 /* Runs it in that set from what `before` holds; the state goes back to that. */
 static void run_recurrence(const struct locus_kernels *kernels, const struct recurrence *r,
-                           bool scans, struct guarded *out, struct guarded *h)
+                           int kind, struct guarded *out, struct guarded *h)
 {
     struct guarded before = guard(r->h.size);
     struct locus_scan scan = r->scan;
     struct locus_convolution convolution = r->convolution;
+    struct locus_recurrence recurrence = r->recurrence;
+    struct locus_long_convolution distant = r->distant;
     *out = guard(r->out.size);
     *h = guard(r->h.size);
     memcpy(before.block, r->h.block, before.size);
     memcpy(out->block, r->out.block, out->size);
     scan.out = floats_of(out) + (r->scan.out - floats_of(&r->out));
-    convolution.out = scan.out;
-    if (scans)
-        kernels->scan(&scan);
-    else
+    convolution.out = recurrence.out = distant.out = scan.out;
+    if (kind == CONVOLVES)
         kernels->convolve(&convolution);
+    else if (kind == SCANS)
+        kernels->scan(&scan);
+    else if (kind == RECURS)
+        kernels->recur(&recurrence);
+    else
+        kernels->convolve_long(&distant);
     memcpy(h->block, r->h.block, h->size);
     memcpy(r->h.block, before.block, before.size);
     release(&before);
@@ -335,9 +373,9 @@ START_TEST(running_states_have_the_bits_of_plain_c)
     for (int trial = 0; trial < 120; trial++) {
         struct recurrence r = random_recurrence(trial % 3 == 0 ? 3 : 0);
         struct guarded expected[2], found[2];
-        run_recurrence(plain_kernels(), &r, _i == 0, &expected[0], &expected[1]);
+        run_recurrence(plain_kernels(), &r, _i, &expected[0], &expected[1]);
         for (int i = 0; (kernels = kernels_at(i)); i++) {
-            run_recurrence(kernels, &r, _i == 0, &found[0], &found[1]);
+            run_recurrence(kernels, &r, _i, &found[0], &found[1]);
             for (int k = 0; k < 2; k++) {
                 assert_same(&expected[k], &found[k], kernels->name);
                 release(&found[k]);
@@ -565,7 +603,7 @@ int main(void)
     TCase *rows = tcase_create("rows");
     tcase_add_test(rows, blocks_of_activations_have_the_bits_of_plain_c);
     tcase_add_test(rows, halves_have_the_bits_of_plain_c);
-    tcase_add_loop_test(rows, running_states_have_the_bits_of_plain_c, 0, 2);
+    tcase_add_loop_test(rows, running_states_have_the_bits_of_plain_c, 0, N_KINDS);
     tcase_add_loop_test(rows, row_operations_have_the_bits_of_plain_c, 0, N_ROW_OPERATIONS);
     suite_add_tcase(suite, rows);
     TCase *attention = tcase_create("attention");

@@ -404,7 +404,7 @@ static const struct refusal {
     const char *says[2];
 } refusals[] = {
     {no_architecture, {"general.architecture is missing"}},
-    {other_architecture, {"general.architecture is \"rwkv6\"", "expected one of the 41 families"}},
+    {other_architecture, {"general.architecture is \"rwkv6\"", "expected one of the 43 families"}},
     {no_width, {"llama.embedding_length is missing"}},
     {no_layers, {"llama.block_count is 0", "expected 1 to"}},
     {third_layer, {"blk.2.attn_q.weight is missing"}},

@@ -38,6 +38,8 @@ from decoder import (
     parse_position,
     read_gguf,
 )
+from mixers import MIXERS
+from selective_scan import scan
 from texts import Windows
 from training import LEARNING_RATES, Training, command_of
 
@@ -166,6 +168,39 @@ def check_parameters(checks: Checks) -> None:
         checks.that(bool((gradient != 0).all()), f"kerple {kind}: gradients {gradient}")
 
 
+def check_scan(checks: Checks) -> None:
+    """The scan is its formula token by token, its gradients those of finite differences."""
+    torch.manual_seed(5)
+    n, batch, channels, state = 6, 2, 3, 4
+    shapes = [(n, batch, channels)] * 2 + [(state, channels)] + [(n, batch, state)] * 2
+    dt, x, a, b, c = given = [torch.randn(s, dtype=torch.float64) for s in shapes]
+    dt.abs_()
+    a.abs_().neg_()
+    h, y = torch.zeros(batch, channels, state, dtype=torch.float64), []
+    for t in range(n):
+        h = torch.exp(dt[t, ..., None] * a.T) * h + x[t, ..., None] * b[t, :, None]
+        y.append((h * c[t, :, None]).sum(-1))
+    found = scan(*given, compiled=False)
+    checks.that(torch.allclose(found, torch.stack(y), rtol=1e-12), f"scan: {found}, {y}")
+    for values in given:
+        values.requires_grad_()
+    right = torch.autograd.gradcheck(
+        lambda *t: scan(*t, compiled=False), given, raise_exception=False
+    )
+    checks.that(right, "scan: gradients")
+
+
+def check_drawn(checks: Checks) -> None:
+    """Positions that are drawn are a sorted sample, another one for each step of a training."""
+    shape = DecoderConfig(n_vocab=40, n_embd=16, n_head=2, n_head_kv=2, head_dim=8, n_layer=1)
+    rope, cpu = parse_position("rope:random=64", shape), torch.device("cpu")
+    drawn = [rope.places(32, cpu).tolist() for _ in range(4)]
+    checks.that(all(sorted(set(p)) == p and 0 <= p[0] <= p[-1] < 64 for p in drawn), f"{drawn}")
+    checks.that(len({tuple(p) for p in drawn}) == 4, f"the same draws: {drawn}")
+    rope.eval()
+    checks.that(torch.equal(rope.places(32, cpu), rope.places(32, cpu)), "one draw to measure by")
+
+
 def check_not_finite(checks: Checks, bench: Bench) -> None:
     """A run whose weights blow up says so, exports nothing, and keeps the state from before."""
     state = bench.path("blown.state")
@@ -201,37 +236,48 @@ def check_same_start(checks: Checks) -> None:
         checks.that(same, f"{scheme.name}: starts from the same weights")
 
 
-def check_schemes(checks: Checks, bench: Bench, locus: Path) -> None:
-    """Every scheme trains, and the program agrees with PyTorch about what came of it."""
+def check_agrees(
+    checks: Checks, bench: Bench, locus: Path, name: str, options: Sequence[str], served: int = 3
+) -> None:
+    """A model trains, and the program agrees with PyTorch about what came of it."""
     lengths = "16,32,80"
+    status, _, err = bench.train(name, *options)
+    checks.that(status == 0 and "nan" not in err, f"{name}: {err[-300:]}")
+    path = bench.path(f"{name}.gguf")
+    evaluate = ["--load", str(path), "--eval", str(bench.held_out), "--evaluate"]
+    _, out, _ = bench.run(*evaluate, "--lengths", lengths)
+    ours = subprocess.run(
+        [locus, "extrapolate", "-q", "-m", path, "-f", bench.held_out, "--lengths", lengths,
+         "--csv", bench.path("out.csv"), "--force"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    checks.that(ours.returncode == 0, f"{name}: locus extrapolate: {ours.stderr}")
+    theirs = {r["length"]: r for r in csv.DictReader(io.StringIO(out))}
+    with bench.path("out.csv").open(newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["nll"]]
+    checks.that(len(rows) == len(theirs) == served, f"{name}: {len(rows)} lengths")
+    for row in rows:
+        other = theirs[row["length"]]
+        near = abs(float(row["nll"]) - float(other["nll"])) < 2e-5
+        same = near and row["tokens"] == other["tokens"]
+        checks.that(same, f"{name}: locus {row}, PyTorch {other}")
+
+
+def check_schemes(checks: Checks, bench: Bench, locus: Path) -> None:
+    """Every scheme, and every mixer, alone and between layers of attention."""
     for scheme in SCHEMES:
-        name = scheme.name
-        status, _, err = bench.train(name, "--position", name)
-        checks.that(status == 0 and "nan" not in err, f"{name}: {err[-300:]}")
-        path = bench.path(f"{name}.gguf")
-        evaluate = ["--load", str(path), "--eval", str(bench.held_out), "--evaluate"]
-        _, out, _ = bench.run(*evaluate, "--lengths", lengths)
-        ours = subprocess.run(
-            [locus, "extrapolate", "-q", "-m", path, "-f", bench.held_out, "--lengths", lengths,
-             "--csv", bench.path("out.csv"), "--force"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        checks.that(ours.returncode == 0, f"{name}: locus extrapolate: {ours.stderr}")
-        theirs = {r["length"]: r for r in csv.DictReader(io.StringIO(out))}
-        with bench.path("out.csv").open(newline="") as file:
-            rows = [r for r in csv.DictReader(file) if r["nll"]]
-        n_lengths = 2 if name == "learned" else 3  # its table ends at the trained length
-        checks.that(len(rows) == len(theirs) == n_lengths, f"{name}: {len(rows)} lengths")
-        for row in rows:
-            other = theirs[row["length"]]
-            near = abs(float(row["nll"]) - float(other["nll"])) < 2e-5
-            same = near and row["tokens"] == other["tokens"]
-            checks.that(same, f"{name}: locus {row}, PyTorch {other}")
+        served = 2 if scheme.name == "learned" else 3  # its table ends at the trained length
+        check_agrees(checks, bench, locus, scheme.name, ["--position", scheme.name], served)
+    for mixer in MIXERS:
+        check_agrees(checks, bench, locus, mixer, ["--mixer", mixer])
+        check_agrees(checks, bench, locus, f"{mixer}-mixed", ["--mixer", f"attention,{mixer}"])
+    check_agrees(checks, bench, locus, "mamba-alone", ["--mixer", "mamba", "--n-ff", "0"])
 
 
 def check_resumed(checks: Checks, bench: Bench) -> None:
     """A run that is stopped, or whose export fails, and resumed is one that never was."""
-    options = ("--position", "t5", "--about", "a text")
+    # A scheme with weights and draws.
+    options = ("--position", "learned:beyond=wrap,random=64", "--about", "a text")
     bench.train("whole", *options, "--log", str(bench.path("whole.csv")))
     name = gguf.GGUFReader(bench.path("whole.gguf")).get_field("general.name").contents()
     checks.that(name == "whole", f"a file is called after itself: {name}")
@@ -403,6 +449,9 @@ def check_refused(checks: Checks, bench: Bench) -> None:
         ([*bench.texts, *SHAPE, "--position", "rope:factor=4"], "factor without a scaling"),
         ([*bench.texts, *SHAPE, "--position", "sandwich:dim=7"], "dim=7 is not even"),
         ([*bench.texts, *SHAPE, "--position", "learned:factor=2"], "beyond=interpolate"),
+        ([*bench.texts, *SHAPE, "--mixer", "attention,wine"], "--mixer wine"),
+        ([*bench.texts, *SHAPE, "--mixer", "retention", "--position", "rope"], "no layer attends"),
+        ([*bench.texts, *SHAPE, "--value-dim", "8"], "no layer is retention"),
         ([*load, *SHAPE], "--load needs"),
         ([*load, "--export-only", "--export", str(bench.path("x"))], "exports a --state"),
         (["--state", str(half), "--generate", "x"], "not a state"),
@@ -492,6 +541,8 @@ def main() -> None:
     check_commands(checks)
     check_parameters(checks)
     check_learns(checks, bench)
+    check_scan(checks)
+    check_drawn(checks)
     check_not_finite(checks, bench)
     check_same_start(checks)
     check_schemes(checks, bench, locus)

@@ -11,22 +11,13 @@
 #include "forward/mamba.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/buffer.h"
-#include "forward/pass.h"
+#include "forward/convolution.h"
 
 /* What a layer keeps: panels [n_conv - 1 + n_state][LOCUS_CHANNELS], values of x first. */
 struct mamba {
-    int interval; /* tokens from one copy to the next */
-    int at;       /* tokens taken in */
-    int *index;   /* [n_layer]: which of the layers that have it; -1: none */
-    size_t n_layer, n_panels;
-    size_t panel_floats;
-    void *block;
-    float *now; /* [n_layer][n_panels][panel_floats] */
-    float
-        *copies; /* [capacity / interval] of the same: after interval tokens, twice as many, ... */
+    struct locus_running running; /* of a layer: [n_panels][panel_floats] */
+    size_t n_panels, panel_floats;
 
     /* Scratch of one chunk of n tokens. */
     float *x;     /* [n_conv - 1 + n, n_inner]: those before the chunk first */
@@ -36,69 +27,25 @@ struct mamba {
     float *dt;    /* [n, n_inner]; then what the scan makes of it */
 };
 
-int locus_mamba_interval(int capacity)
-{
-    int interval = LOCUS_MAMBA_INTERVAL;
-    while (capacity / interval > LOCUS_MAMBA_COPIES)
-        interval *= 2;
-    return interval;
-}
-
-static int replay(const struct locus_session *session)
-{
-    return locus_mamba_interval(session->setup.capacity) - 1;
-}
-
 /* ---- state ---------------------------------------------------------------------------------- */
-
-static size_t layer_floats(const struct mamba *mamba)
-{
-    return mamba->n_panels * mamba->panel_floats;
-}
-
-static void lay_out_state(struct mamba *mamba, int capacity, struct locus_arena *arena)
-{
-    const size_t n_copies = (size_t)(capacity / mamba->interval);
-    mamba->now = locus_arena_floats(arena, mamba->n_layer, layer_floats(mamba));
-    mamba->copies = locus_arena_floats(arena, n_copies * mamba->n_layer, layer_floats(mamba));
-}
 
 static enum locus_status open_state(void **state, const struct locus_session *session,
                                     locus_error *error)
 {
-    const struct locus_config *config = &session->model->config;
-    const struct locus_ssm_config *ssm = &config->ssm;
-    const size_t n_layer = (size_t)config->n_layer;
+    const struct locus_ssm_config *ssm = &session->model->config.ssm;
     struct mamba *mamba = *state = calloc(1, sizeof *mamba);
-    struct locus_arena arena = {0};
     if (!mamba) return locus_fail_memory(error, sizeof *mamba);
-    if (!(mamba->index = calloc(n_layer, sizeof *mamba->index)))
-        return locus_fail_memory(error, n_layer * sizeof *mamba->index);
-    for (size_t layer = 0; layer < n_layer; layer++)
-        mamba->index[layer] =
-            session->layers[layer].mixer == &locus_mixer_mamba ? (int)mamba->n_layer++ : -1;
-    mamba->interval = locus_mamba_interval(session->setup.capacity);
-    mamba->n_panels = (size_t)(ssm->n_inner - 1) / LOCUS_CHANNELS + 1;
+    mamba->n_panels = (size_t)locus_panel_count(ssm->n_inner);
     mamba->panel_floats = (size_t)(ssm->n_conv - 1 + ssm->n_state) * LOCUS_CHANNELS;
-    lay_out_state(mamba, session->setup.capacity, &arena);
-    const size_t n_bytes = arena.used;
-    mamba->block = n_bytes < SIZE_MAX ? locus_aligned_zalloc(n_bytes, 1) : NULL;
-    if (!mamba->block)
-        return locus_fail(error, LOCUS_ERROR_MEMORY,
-                          "out of memory: states of %zu layers, and %d copies of them, could not "
-                          "be had",
-                          mamba->n_layer, session->setup.capacity / mamba->interval);
-    arena = (struct locus_arena){.base = mamba->block};
-    lay_out_state(mamba, session->setup.capacity, &arena);
-    return LOCUS_OK;
+    return locus_running_open(&mamba->running, session, &locus_mixer_mamba,
+                              mamba->n_panels * mamba->panel_floats, error);
 }
 
 static void close_state(void *state)
 {
     struct mamba *mamba = state;
     if (!mamba) return;
-    locus_aligned_free(mamba->block);
-    free(mamba->index);
+    locus_running_close(&mamba->running);
     free(mamba);
 }
 
@@ -132,49 +79,20 @@ static struct panel panel_at(const struct pass *pass, const struct mamba *mamba,
 {
     const struct locus_model *model = pass->session->model;
     const struct locus_ssm_config *ssm = &model->config.ssm;
-    const int first = index * LOCUS_CHANNELS, left = ssm->n_inner - first;
     return (struct panel){
         .ssm = ssm,
         .weights = model->layers[layer].mixer,
         .index = (size_t)index,
-        .first = (size_t)first,
-        .width = left < LOCUS_CHANNELS ? left : LOCUS_CHANNELS,
-        .now = mamba->now + ((size_t)mamba->index[layer] * mamba->n_panels + (size_t)index) *
-                                mamba->panel_floats,
+        .first = (size_t)index * LOCUS_CHANNELS,
+        .width = locus_panel_width(ssm->n_inner, index),
+        .now = locus_running_now(&mamba->running, layer) + (size_t)index * mamba->panel_floats,
     };
 }
 
-/* The n_conv - 1 values of x before row `row`, from what is kept into x, or back. */
-static void put_before(const struct panel *panel, const struct mamba *mamba, int row)
+/* Its h[n_state][LOCUS_CHANNELS], after what the convolution keeps. */
+static float *state_of(const struct panel *panel)
 {
-    for (size_t k = 0; k < (size_t)panel->ssm->n_conv - 1; k++)
-        memcpy(mamba->x + ((size_t)row + k) * (size_t)panel->ssm->n_inner + panel->first,
-               panel->now + k * LOCUS_CHANNELS, (size_t)panel->width * sizeof(float));
-}
-
-static void keep_before(const struct panel *panel, const struct mamba *mamba, int row)
-{
-    for (size_t k = 0; k < (size_t)panel->ssm->n_conv - 1; k++)
-        memcpy(panel->now + k * LOCUS_CHANNELS,
-               mamba->x + ((size_t)row + k) * (size_t)panel->ssm->n_inner + panel->first,
-               (size_t)panel->width * sizeof(float));
-}
-
-static void convolve(const struct pass *pass, const struct panel *panel, const struct mamba *mamba)
-{
-    const size_t n_conv = (size_t)panel->ssm->n_conv;
-    const struct locus_convolution op = {
-        .out = mamba->u + panel->first,
-        .x = mamba->x + panel->first,
-        .taps = panel->weights->taps + panel->index * n_conv * LOCUS_CHANNELS,
-        .bias = panel->weights->bias + panel->index * LOCUS_CHANNELS,
-        .stride = (size_t)panel->ssm->n_inner,
-        .n = pass->n,
-        .n_taps = panel->ssm->n_conv,
-        .width = panel->width,
-    };
-    put_before(panel, mamba, 0);
-    pass->session->kernels->convolve(&op);
+    return panel->now + (size_t)(panel->ssm->n_conv - 1) * LOCUS_CHANNELS;
 }
 
 /* Rows [first, end) of the chunk. */
@@ -183,7 +101,6 @@ static void scan_rows(const struct pass *pass, const struct panel *panel, const 
 {
     const size_t n_inner = (size_t)panel->ssm->n_inner, n_state = (size_t)panel->ssm->n_state;
     const size_t at = (size_t)first * n_inner + panel->first, of_row = (size_t)first * n_state;
-    const size_t n_before = (size_t)panel->ssm->n_conv - 1;
     const struct locus_scan op = {
         .out = mamba->dt + at,
         .dt = mamba->dt + at,
@@ -193,7 +110,7 @@ static void scan_rows(const struct pass *pass, const struct panel *panel, const 
         .c = mamba->c + of_row,
         .a = panel->weights->a + panel->index * n_state * LOCUS_CHANNELS,
         .skip = panel->weights->skip + panel->index * LOCUS_CHANNELS,
-        .h = panel->now + n_before * LOCUS_CHANNELS,
+        .h = state_of(panel),
         .stride = n_inner,
         .n = end - first,
         .n_state = panel->ssm->n_state,
@@ -202,20 +119,15 @@ static void scan_rows(const struct pass *pass, const struct panel *panel, const 
     pass->session->kernels->scan(&op);
 }
 
-/* The chunk's rows; where an interval ends, the panel is copied. */
+/* The chunk's rows; where an interval ends, the states are copied. */
 static void scan(const struct pass *pass, const struct panel *panel, const struct mamba *mamba)
 {
     for (int first = 0, end; first < pass->n; first = end) {
         const int taken = pass->first_slot + first;
-        const int left = mamba->interval - taken % mamba->interval;
-        end = pass->n - first < left ? pass->n : first + left;
+        end = first + locus_running_stretch(&mamba->running, taken, pass->n - first);
         scan_rows(pass, panel, mamba, first, end);
-        keep_before(panel, mamba, end);
-        if (end - first < left) continue;
-        const size_t copy = (size_t)(taken / mamba->interval);
-        const size_t offset = (size_t)(panel->now - mamba->now);
-        memcpy(mamba->copies + copy * mamba->n_layer * layer_floats(mamba) + offset, panel->now,
-               mamba->panel_floats * sizeof(float));
+        locus_running_keep(&mamba->running, state_of(panel),
+                           (size_t)panel->ssm->n_state * LOCUS_CHANNELS, pass->first_slot + end);
     }
 }
 
@@ -265,6 +177,12 @@ static void run(const struct pass *pass, void *state, int layer, const float *in
     const struct locus_ssm_config *ssm = &model->config.ssm;
     const struct locus_mamba_weights *weights = model->layers[layer].mixer;
     const int n = pass->n, n_panels = (int)mamba->n_panels;
+    const struct locus_convolved convolved = {.out = mamba->u,
+                                              .x = mamba->x,
+                                              .taps = weights->taps,
+                                              .bias = weights->bias,
+                                              .n_channels = ssm->n_inner,
+                                              .n_taps = ssm->n_conv};
     float *own_x = mamba->x + (size_t)(ssm->n_conv - 1) * (size_t)ssm->n_inner;
     struct locus_activations input = prepare(pass, in, n, model->config.n_embd,
                                              form(pass, &weights->x) | form(pass, &weights->z));
@@ -273,7 +191,7 @@ static void run(const struct pass *pass, void *state, int layer, const float *in
     await_all(pass);
     for (int p = share_first(pass, n_panels); p < share_end(pass, n_panels); p++) {
         const struct panel panel = panel_at(pass, mamba, layer, p);
-        convolve(pass, &panel, mamba);
+        locus_convolve_panel(pass, &mamba->running, &convolved, p, panel.now);
     }
     await_all(pass);
     make_steps(pass, mamba, weights);
@@ -281,34 +199,10 @@ static void run(const struct pass *pass, void *state, int layer, const float *in
         const struct panel panel = panel_at(pass, mamba, layer, p);
         scan(pass, &panel, mamba);
     }
-    if (pass->thread == 0) mamba->at = pass->first_slot + n;
+    if (pass->thread == 0) mamba->running.at = pass->first_slot + n;
     await_all(pass);
     input = prepare(pass, mamba->dt, n, ssm->n_inner, form(pass, &weights->output));
     add_output(pass, &weights->output, input, &model->layers[layer].attn_post_norm);
-}
-
-/* ---- going back ----------------------------------------------------------------------------- */
-
-static enum locus_status resume(const void *state, const struct locus_session *session, int n_keep,
-                                int *n, locus_error *error)
-{
-    const struct mamba *mamba = state;
-    (void)session, (void)error;
-    *n = mamba->at == n_keep ? n_keep : n_keep / mamba->interval * mamba->interval;
-    return LOCUS_OK;
-}
-
-static void rewind_to(void *state, int n)
-{
-    struct mamba *mamba = state;
-    const size_t n_floats = mamba->n_layer * layer_floats(mamba);
-    if (mamba->at == n) return;
-    if (n == 0)
-        memset(mamba->now, 0, n_floats * sizeof *mamba->now);
-    else
-        memcpy(mamba->now, mamba->copies + (size_t)(n / mamba->interval - 1) * n_floats,
-               n_floats * sizeof *mamba->now);
-    mamba->at = n;
 }
 
 const struct locus_mixer locus_mixer_mamba = {
@@ -317,7 +211,7 @@ const struct locus_mixer locus_mixer_mamba = {
     .close = close_state,
     .lay_out = lay_out,
     .run = run,
-    .resume = resume,
-    .rewind = rewind_to,
-    .replay = replay,
+    .resume = locus_running_resume,
+    .rewind = locus_running_rewind,
+    .replay = locus_running_replay,
 };

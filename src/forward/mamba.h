@@ -6,10 +6,4 @@
 
 extern const struct locus_mixer locus_mixer_mamba;
 
-/* Tokens from one copy of the state to the next: so many that a session has no more than
- * LOCUS_MAMBA_COPIES. */
-enum { LOCUS_MAMBA_INTERVAL = 256, LOCUS_MAMBA_COPIES = 64 };
-
-int locus_mamba_interval(int capacity);
-
 #endif

@@ -1,10 +1,14 @@
 /* The mixers there are, and those of a session: see mixer.h. */
 #include "forward/attention.h"
+#include "forward/hyena.h"
 #include "forward/mamba.h"
+#include "forward/mamba2.h"
+#include "forward/retention.h"
 #include "forward/session.h"
 
-static const struct locus_mixer *const mixers_known[] = {&locus_mixer_attention,
-                                                         &locus_mixer_mamba};
+static const struct locus_mixer *const mixers_known[] = {
+    &locus_mixer_attention, &locus_mixer_mamba, &locus_mixer_mamba2, &locus_mixer_retention,
+    &locus_mixer_hyena};
 
 const struct locus_mixer *locus_mixer_find(const struct locus_layer_part *tensors,
                                            const struct locus_mixer *own)

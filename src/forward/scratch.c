@@ -34,8 +34,9 @@ static void lay_out(struct locus_session *session, struct locus_arena *arena)
     const size_t n = (size_t)session->setup.n_batch, n_embd = (size_t)config->n_embd;
     const int heads = config->n_head * config->head_dim;
     const int scanned = max_int(config->ssm.n_inner, config->ssm.rank);
-    const int widest =
-        max_int(max_int(config->n_embd, scanned), max_int(locus_mlp_width(config), heads));
+    const int retained = config->retention.n_head * config->retention.value_dim;
+    const int widest = max_int(max_int(config->n_embd, max_int(scanned, retained)),
+                               max_int(locus_mlp_width(config), heads));
     scratch->x = locus_arena_floats(arena, n, n_embd);
     scratch->normed = locus_arena_floats(arena, n, n_embd);
     scratch->mlp_normed = locus_arena_floats(arena, config->parallel_residual ? n : 0, n_embd);

@@ -184,7 +184,7 @@ struct locus_mixing {
 enum { LOCUS_CHANNELS = 16 };
 
 /* A depthwise causal convolution over time, for one panel: out[i] = silu(bias + the sum over k of
- * taps[k] x[i - n_taps + 1 + k]), taps in that order. */
+ * taps[k] x[i - n_taps + 1 + k]), taps in that order; `bare`: without SiLU. */
 struct locus_convolution {
     float *out;        /* [n, stride] */
     const float *x;    /* [n_taps - 1 + n, stride]: those before the first come first */
@@ -192,6 +192,18 @@ struct locus_convolution {
     const float *bias; /* [LOCUS_CHANNELS] */
     size_t stride;
     int n, n_taps, width;
+    bool bare;
+};
+
+/* A convolution over all tokens so far, for one panel: out[i] = gate[i] (the sum over k of h[k]
+ * p[first + i - k], k from 0 to first + i in that order, + skip p[first + i]). */
+struct locus_long_convolution {
+    float *out;         /* [n, out_stride] */
+    const float *gate;  /* [n, gate_stride] */
+    const float *h, *p; /* [first + n][LOCUS_CHANNELS] */
+    const float *skip;  /* [LOCUS_CHANNELS] */
+    size_t out_stride, gate_stride;
+    int first, n, width;
 };
 
 /* The selective scan of Mamba (Gu and Dao 2023, algorithm 2), for one panel: a row after another,
@@ -207,6 +219,23 @@ struct locus_scan {
     const float *skip;       /* [LOCUS_CHANNELS] */
     float *h;                /* [n_state][LOCUS_CHANNELS] */
     size_t stride;
+    int n, n_state, width;
+};
+
+/* A state whose numbers all decay alike, of one head, for one panel of its values: Mamba 2's (Dao
+ * and Gu 2024, arXiv 2405.21060), and retention's. A row after another,
+ *
+ *     h[s] = decay h[s] + b[s] step u
+ *     out  = the sum over s of c[s] h[s], in order, + skip u
+ */
+struct locus_recurrence {
+    float *out;                /* [n, stride]; may be u */
+    const float *u;            /* [n, stride] */
+    const float *b, *c;        /* [n, state_stride]: n_state of each row */
+    const float *decay, *step; /* [n, step_stride]: one of each row; step_stride 0: of all */
+    float skip;
+    float *h; /* [n_state][LOCUS_CHANNELS] */
+    size_t stride, state_stride, step_stride;
     int n, n_state, width;
 };
 
@@ -240,7 +269,12 @@ struct locus_kernels {
     /* mix[head_dim] divided by the sum. */
     void (*finish)(const struct locus_softmax *softmax, float *out, const float *mix, int head_dim);
     void (*convolve)(const struct locus_convolution *op);
+    void (*convolve_long)(const struct locus_long_convolution *op);
     void (*scan)(const struct locus_scan *op);
+    void (*recur)(const struct locus_recurrence *op);
+    /* Of n heads: step = softplus(dt + bias), decay = e^(step a); step may be dt. */
+    void (*steps)(float *step, float *decay, const float *dt, const float *bias, const float *a,
+                  int n);
 };
 
 /* Values of a quantised cached row share a scale in blocks of 32; the last may be shorter. */

@@ -234,7 +234,10 @@ INLINE void set_lanes(struct locus_kernels *kernels)
     kernels->sum_exp = sum_exp;
     kernels->finish = finish;
     kernels->convolve = convolve;
+    kernels->convolve_long = convolve_long;
     kernels->scan = scan;
+    kernels->recur = recur;
+    kernels->steps = steps;
 }
 
 #endif

@@ -338,6 +338,20 @@ static const struct locus_architecture table[] = {
         .mixer = &locus_mamba_part,
     },
     {
+        .name = "jamba",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU, .gated = true},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "none",
+        .headless_scans = true,
+    },
+    {
+        .name = "mamba2",
+        .defaults = {.norm = LOCUS_RMSNORM, .activation = LOCUS_SILU},
+        .epsilon_key = "attention.layer_norm_rms_epsilon",
+        .position = "none",
+        .mixer = &locus_mamba2_part,
+    },
+    {
         .name = "locus",
         .defaults = {.norm = LOCUS_LAYERNORM, .activation = LOCUS_GELU_TANH},
         .epsilon_key = "norm_epsilon",

@@ -87,11 +87,13 @@ static enum locus_status read_heads(struct locus_keys *keys, struct locus_config
     enum locus_status status =
         locus_keys_needed_int(keys, "attention.head_count", MAX_HEADS, &config->n_head);
     if (status) return status;
-    config->n_head_kv = config->n_head;
+    const bool counted = config->n_head_kv > 0; /* a layer at a time */
+    if (!counted) config->n_head_kv = config->n_head;
     config->head_dim = config->n_embd / config->n_head;
     const bool has_width = locus_keys_has(keys, "attention.key_length");
-    if ((status =
-             locus_keys_int(keys, "attention.head_count_kv", 1, MAX_HEADS, &config->n_head_kv)) ||
+    if (!counted)
+        status = locus_keys_int(keys, "attention.head_count_kv", 1, MAX_HEADS, &config->n_head_kv);
+    if (status ||
         (status = locus_keys_int(keys, "attention.key_length", 1, MAX_WIDTH, &config->head_dim)))
         return status;
     const char *path = locus_checkpoint_path(keys->checkpoint);
@@ -137,8 +139,10 @@ static enum locus_status check_no_experts(struct locus_keys *keys)
                       locus_keys_has(keys, "expert_count") ? "0" : "missing", with, width);
 }
 
-/* expert_*: a mixture of experts in place of the MLP, in all layers but the first few. */
-static enum locus_status read_experts(struct locus_keys *keys, struct locus_config *config)
+/* expert_*: a mixture of experts in place of the MLP, in all layers but the first few. `lone`: one
+ * expert is an MLP, and there are no more. */
+static enum locus_status read_experts(struct locus_keys *keys, struct locus_config *config,
+                                      bool lone)
 {
     enum { MAX_EXPERTS = 1 << 12, WIDEST = 4 * MAX_WIDTH };
     int n_shared = 0;
@@ -148,7 +152,13 @@ static enum locus_status read_experts(struct locus_keys *keys, struct locus_conf
              locus_keys_int(keys, "expert_used_count", 0, MAX_EXPERTS, &config->n_expert_used)) ||
         (status = locus_keys_int(keys, "expert_shared_count", 0, MAX_EXPERTS, &n_shared)))
         return status;
+    if (lone && config->n_expert == 1) config->n_expert = config->n_expert_used = 0;
     if (!config->n_expert) return check_no_experts(keys);
+    if (lone)
+        return locus_fail(keys->error, LOCUS_ERROR_UNSUPPORTED,
+                          "%s: %s.expert_count is %d, expected 1 at most: no key says which layers "
+                          "have experts",
+                          locus_checkpoint_path(keys->checkpoint), keys->family, config->n_expert);
     if (config->n_expert_used < 1 || config->n_expert_used > config->n_expert)
         return locus_fail(keys->error, LOCUS_ERROR_FORMAT,
                           "%s: %s.expert_used_count is %d, expected 1 to the %d experts",
@@ -349,7 +359,7 @@ static enum locus_status read_config(struct locus_keys *keys, struct locus_confi
         (status = locus_keys_float(keys, "logit_scale", 0, &config->logit_scale)) ||
         (status = locus_keys_float(keys, "final_logit_softcapping", 0, &config->logit_cap)) ||
         (status = locus_keys_bool(keys, "use_parallel_residual", &config->parallel_residual)) ||
-        (status = read_experts(keys, config)))
+        (status = read_experts(keys, config, architecture->headless_scans)))
         return status;
     if (config->ssm.norm_epsilon < 0) config->ssm.norm_epsilon = config->norm_epsilon;
     if (!architecture->spelled_out) drop_zero_scales(config);

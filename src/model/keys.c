@@ -210,6 +210,36 @@ enum locus_status locus_keys_flags(struct locus_keys *keys, const char *key, boo
     return whole ? LOCUS_OK : locus_fail_memory(keys->error, count * sizeof *values);
 }
 
+enum locus_status locus_keys_counts(struct locus_keys *keys, const char *key, int max, int *values)
+{
+    enum locus_value_type type;
+    size_t count;
+    const size_t n_layer = (size_t)keys->n_layer;
+    if (!locus_keys_has(keys, key) ||
+        !locus_checkpoint_array(keys->checkpoint, keys->full, &type, &count)) {
+        enum locus_status status = locus_keys_needed_int(keys, key, max, &values[0]);
+        for (size_t i = 1; i < n_layer; i++)
+            values[i] = values[0];
+        return status;
+    }
+    if (type == LOCUS_VALUE_STRING || type == LOCUS_VALUE_ARRAY || type == LOCUS_VALUE_BOOL)
+        return fail_kind(keys, "count, or one a layer");
+    if (count != n_layer) return fail_count(keys, count);
+    double *numbers = calloc(count, sizeof *numbers);
+    if (!numbers) return locus_fail_memory(keys->error, count * sizeof *numbers);
+    locus_checkpoint_array_numbers(keys->checkpoint, keys->full, numbers);
+    enum locus_status status = LOCUS_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        if (numbers[i] >= 0 && numbers[i] <= max && numbers[i] == (int)numbers[i])
+            values[i] = (int)numbers[i];
+        else
+            status = locus_fail(keys->error, LOCUS_ERROR_FORMAT,
+                                "%s: %s is %g for layer %zu, expected 0 to %d", path_of(keys),
+                                keys->full, numbers[i], i, max);
+    free(numbers);
+    return status;
+}
+
 /* The index of a text among n_names words. */
 static enum locus_status find_choice(struct locus_keys *keys, const char *found, size_t n_bytes,
                                      const char *const *names, int n_names, int *value)

@@ -48,6 +48,8 @@ enum locus_status locus_keys_float(struct locus_keys *keys, const char *key, dou
 enum locus_status locus_keys_bool(struct locus_keys *keys, const char *key, bool *value);
 /* A flag a layer, or one for all: *flags is [n_layer], to be freed in any case. */
 enum locus_status locus_keys_flags(struct locus_keys *keys, const char *key, bool **flags);
+/* A count from 0 to max a layer, or one for all, which is needed: values[n_layer]. */
+enum locus_status locus_keys_counts(struct locus_keys *keys, const char *key, int max, int *values);
 /* One of n_names words; *value becomes its index. */
 enum locus_status locus_keys_choice(struct locus_keys *keys, const char *key,
                                     const char *const *names, int n_names, int *value);

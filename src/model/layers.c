@@ -31,6 +31,16 @@ int locus_extent_of(enum locus_extent extent, const struct locus_config *config)
         return config->ssm.n_state;
     case LOCUS_RANK:
         return config->ssm.rank;
+    case LOCUS_SCAN_HEADS:
+        return config->ssm.n_head;
+    case LOCUS_CONVOLVED:
+        return locus_convolved_channels(&config->ssm);
+    case LOCUS_THREE_EMBD:
+        return 3 * config->n_embd;
+    case LOCUS_RETENTION_KEYS:
+        return config->retention.n_head * config->retention.key_dim;
+    case LOCUS_RETENTION_VALUES:
+        return config->retention.n_head * config->retention.value_dim;
     case LOCUS_ONE:
         return 1;
     }
@@ -189,7 +199,8 @@ enum locus_status locus_load_layer(struct locus_loading *loading, int index)
 static int next_of_same_part(const struct locus_config *config, int layer, const char *row)
 {
     const bool of_mlp = !strncmp(row, "ffn_", 4) && !strstr(row, "norm");
-    const bool of_mixer = !strncmp(row, "ssm_", 4) ||
+    const bool of_mixer = !strncmp(row, "ssm_", 4) || !strncmp(row, "retention_", 10) ||
+                          !strncmp(row, "hyena_", 6) ||
                           (!strncmp(row, "attn_", 5) && strncmp(row, "attn_norm", 9) != 0);
     const struct locus_layer_config *own = &config->layers[layer], *other;
     int next = layer;

@@ -2,8 +2,9 @@
  *
  *     weights.c   the model's own: embedding, output norm, head; how a tensor of a kind is loaded
  *     layers.c    a layer: its norms, and its parts by their tables
- *     attention.c, mamba.c, mlp.c    the tables of parts, a row a tensor
- *     extras.c    what is left: a position scheme's, or refused
+ *     attention.c, mamba.c, mamba2.c, retention.c, hyena.c, mlp.c    the tables of parts, a row a
+ * tensor panels.c    channels side by side extras.c    what is left: a position scheme's, or
+ * refused
  */
 #ifndef LOCUS_MODEL_LOADING_H
 #define LOCUS_MODEL_LOADING_H
@@ -39,6 +40,11 @@ enum locus_status locus_load_vector(struct locus_loading *loading, const char *n
 enum locus_status locus_load_norm(struct locus_loading *loading, const char *prefix, int n,
                                   bool needed, struct locus_norm_weights *norm);
 
+/* Panels of a tensor [n_channels, n] (n 0: a vector of n_channels values), [n][LOCUS_CHANNELS]
+ * each; zeros, where it is absent and not needed. */
+enum locus_status locus_load_panels(struct locus_loading *loading, const char *name, int n_channels,
+                                    int n, bool needed, float **panels);
+
 /* n ones, for norms without weights. */
 enum locus_status locus_load_ones(const struct locus_loading *loading, int n, float **values);
 
@@ -72,6 +78,11 @@ enum locus_extent {
     LOCUS_INNER, /* of a scan, as the next two */
     LOCUS_STATE,
     LOCUS_RANK,
+    LOCUS_SCAN_HEADS, /* of Mamba 2, as the next */
+    LOCUS_CONVOLVED,
+    LOCUS_THREE_EMBD,
+    LOCUS_RETENTION_KEYS, /* of all heads */
+    LOCUS_RETENTION_VALUES,
     LOCUS_ONE
 };
 

@@ -26,7 +26,7 @@ static const struct locus_linear_row linears[] = {
 static const struct panel_row {
     const char *name, *suffix;
     size_t offset;
-    enum { OF_TAP, OF_STATE, OF_CHANNEL } n;
+    enum { OF_TAP, OF_STATE, OF_CHANNEL } n; /* the last: a vector */
     bool optional;
 } panels[] = {
     {"ssm_conv1d", ".weight", AT(taps), OF_TAP, false},
@@ -53,45 +53,17 @@ static void *member(void *weights, size_t offset)
     return (char *)weights + offset;
 }
 
-/* ---- panels --------------------------------------------------------------------------------- */
-
-static int count_of(const struct panel_row *row, const struct locus_config *config)
-{
-    return row->n == OF_TAP ? config->ssm.n_conv : row->n == OF_STATE ? config->ssm.n_state : 1;
-}
-
-/* Panels [n][LOCUS_CHANNELS] of values[n_inner, n]; NULL: zeros. */
-static enum locus_status make_panels(const struct locus_loading *loading, const float *values,
-                                     int n, float **made)
-{
-    const size_t n_inner = (size_t)loading->model->config.ssm.n_inner, count = (size_t)n;
-    const size_t n_panels = (n_inner - 1) / LOCUS_CHANNELS + 1;
-    const size_t size = count * LOCUS_CHANNELS;
-    *made = locus_aligned_zalloc(n_panels, size * sizeof **made);
-    if (!*made) return locus_fail_memory(loading->error, n_panels * size * sizeof **made);
-    for (size_t channel = 0; values && channel < n_inner; channel++)
-        for (size_t i = 0; i < count; i++)
-            (*made)[channel / LOCUS_CHANNELS * size + i * LOCUS_CHANNELS +
-                    channel % LOCUS_CHANNELS] = values[channel * count + i];
-    return LOCUS_OK;
-}
-
 static enum locus_status load_panels(struct locus_loading *loading, int layer,
                                      const struct panel_row *row, float **made)
 {
-    const struct locus_config *config = &loading->model->config;
-    const bool vector = row->n == OF_CHANNEL;
-    const int n = count_of(row, config), n_inner = config->ssm.n_inner;
+    const struct locus_ssm_config *ssm = &loading->model->config.ssm;
     char name[LOCUS_TENSOR_NAME];
-    const struct locus_tensor *tensor;
-    float *values = NULL;
     locus_layer_name(name, layer, row->name, row->suffix);
-    enum locus_status status = locus_load_claim(loading, name, vector ? 0 : n_inner,
-                                                vector ? n_inner : n, !row->optional, &tensor);
-    if (!status && tensor) status = locus_load_floats(loading, tensor, &values);
-    if (!status) status = make_panels(loading, values, n, made);
-    locus_aligned_free(values);
-    return status;
+    return locus_load_panels(loading, name, ssm->n_inner,
+                             row->n == OF_TAP     ? ssm->n_conv
+                             : row->n == OF_STATE ? ssm->n_state
+                                                  : 0,
+                             !row->optional, made);
 }
 
 /* A state that grows from token to token is no -e^(A_log): the logarithm itself, perhaps. */

@@ -16,14 +16,33 @@ enum locus_norm_position {
 
 struct locus_layer_part;
 
-/* The sizes of selective scans (Mamba). */
+/* The sizes of selective scans (Mamba, Mamba 2). */
 struct locus_ssm_config {
     int n_inner; /* channels, each with a state of its own; 0: no layer has a scan */
     int n_state; /* numbers of such a state */
     int n_conv;  /* tokens that the convolution before it sees, each token's own among them */
-    int rank;    /* of what a token's step of time comes from */
+    int rank;    /* Mamba: of what a token's step of time comes from */
+    int n_head;  /* Mamba 2: of as many channels each, which decay alike, */
+    int n_group; /* and of which as many share their b and c */
     bool normed; /* step, b and c are normed (Falcon Mamba), even if no tensor says by what */
-    float norm_epsilon;
+    float norm_epsilon; /* of those norms, or of Mamba 2's after its gate */
+};
+
+/* The sizes of retention. */
+struct locus_retention_config {
+    int n_head;    /* 0: no layer has it */
+    int key_dim;   /* of a head's queries and keys: even */
+    int value_dim; /* of its values, and of what comes of them */
+};
+
+/* The sizes of Hyena's filters. */
+struct locus_hyena_config {
+    int n_conv;  /* tokens that the short convolution sees; 0: no layer has one */
+    int length;  /* that the long one was trained to */
+    int n_band;  /* frequencies of the features that it is made of */
+    int width;   /* of the network that makes it */
+    int n_layer; /* of that, which end in sines */
+    float shift; /* below which the window on it never falls */
 };
 
 /* One layer's part of the configuration: what it is made of. */
@@ -55,6 +74,8 @@ struct locus_config {
     int n_dense;                  /* layers before the first that has experts */
     bool normed_experts;          /* the shares of a token's experts add up to 1 */
     struct locus_ssm_config ssm;
+    struct locus_retention_config retention;
+    struct locus_hyena_config hyena;
     struct locus_layer_config *layers; /* [n_layer], the configuration's own */
     char position[1024];               /* SPEC of the scheme it was trained with */
 };
@@ -96,6 +117,7 @@ struct locus_architecture {
                         */
     bool whole_ramp;   /* the ramp of "yarn" ends between dimensions, not at whole ones */
     const struct locus_layer_part *mixer; /* of all layers, which have no MLP; NULL: attention */
+    bool headless_scans; /* layers without key and value heads have Mamba's scan instead */
 };
 
 /* Whether a layer has that part. */
@@ -187,6 +209,59 @@ struct locus_mamba_weights {
 };
 
 extern const struct locus_layer_part locus_mamba_part;
+
+/* Mamba 2 (Dao and Gu 2024, arXiv 2405.21060). */
+struct locus_mamba2_weights {
+    struct locus_linear z, x;       /* [n_inner, n_embd]: the gate; [convolved, n_embd]: what the
+                                     * convolution is of, channels, b and c */
+    struct locus_linear dt;         /* [n_head, n_embd] */
+    struct locus_linear output;     /* [n_embd, n_inner] */
+    float *taps, *bias;             /* of the convolution: panels of n_conv, and of 1 */
+    float *step_bias, *a, *skip;    /* [n_head] */
+    struct locus_norm_weights norm; /* [n_inner]: of each group */
+};
+
+extern const struct locus_layer_part locus_mamba2_part;
+
+/* Channels of Mamba 2's convolution: those that are scanned, and each group's b and c. */
+int locus_convolved_channels(const struct locus_ssm_config *ssm);
+
+/* ---- retention ------------------------------------------------------------------------------ */
+
+/* Sun et al. 2023. */
+struct locus_retention_weights {
+    struct locus_linear q, k;       /* [n_head * key_dim, n_embd] */
+    struct locus_linear v, gate;    /* [n_head * value_dim, n_embd] */
+    struct locus_linear output;     /* [n_embd, n_head * value_dim] */
+    struct locus_norm_weights norm; /* [value_dim] ones: of each head's values */
+};
+
+extern const struct locus_layer_part locus_retention_part;
+
+/* ---- Hyena ---------------------------------------------------------------------------------- */
+
+/* Most layers of the network that makes a filter, and how wide they are, and its input. */
+enum { LOCUS_HYENA_LAYERS = 8, LOCUS_HYENA_WIDTH = 512 };
+
+/* Poli et al. 2023, of order 2. */
+struct locus_hyena_weights {
+    struct locus_linear in;     /* [3 n_embd, n_embd]: the gate, and what p is a product of */
+    struct locus_linear output; /* [n_embd, n_embd] */
+    float *taps, *bias;         /* of the short convolution: panels of n_conv, and of 1 */
+    float *skip;                /* panels of 1 */
+    float *filters[LOCUS_HYENA_LAYERS]; /* [width, features], then [width, width]: up to n_layer, */
+    float *biases[LOCUS_HYENA_LAYERS];  /* [width] each */
+    float *last;                        /* [n_embd, width] */
+    float *frequency, *decay;           /* [width], [n_embd] */
+};
+
+extern const struct locus_layer_part locus_hyena_part;
+
+/* What that network reads of a distance: a share of the length, and two of each band. */
+static inline int locus_hyena_features(const struct locus_hyena_config *hyena)
+{
+    return 1 + 2 * hyena->n_band;
+}
 
 /* ---- MLPs ----------------------------------------------------------------------------------- */
 

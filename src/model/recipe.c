@@ -42,11 +42,12 @@ const struct locus_recipe *locus_recipe_find(const char *name)
 /* ---- tensors ------------------------------------------------------------------------------ */
 
 /* A matrix that products read, or one of each expert; not a norm's weights a head, a router, the
- * taps of a convolution, or a position scheme's table, which are few and matter. */
+ * taps of a convolution, what makes them, or a position scheme's table, which are few and matter.
+ */
 static bool is_matrix(const struct locus_tensor *tensor)
 {
-    static const char *const kept[] = {"position_", "rope_", "_norm.", "ffn_gate_inp",
-                                       "ssm_conv1d"};
+    static const char *const kept[] = {"position_",  "rope_",        "_norm.",       "ffn_gate_inp",
+                                       "ssm_conv1d", "hyena_conv1d", "hyena_filter_"};
     static const char ending[] = ".weight";
     const size_t length = strlen(tensor->name), end = sizeof ending - 1;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)

@@ -56,6 +56,7 @@ static void note_all(struct notes *notes, const struct locus_architecture *famil
     note(notes, config->score_cap > 0, "scores softly capped at %g", (double)config->score_cap);
     note(notes, config->logit_cap > 0, "logits softly capped at %g", (double)config->logit_cap);
     note(notes, config->normed_experts, "experts' shares add up to 1");
+    note(notes, family->headless_scans, "layers without key and value heads are of mamba");
     note_layers(notes, family);
     note(notes, family->needed != NULL, "needs %s", family->needed);
     note(notes, family->needed_keys != NULL, "needs the keys %s", family->needed_keys);

@@ -240,13 +240,48 @@ static void describe_scan(const struct inspection *inspection, int layer, struct
         weights->low_norm.weight ? ", steps normed" : "");
 }
 
+static void describe_heads(const struct inspection *inspection, int layer, struct locus_buffer *out)
+{
+    const struct locus_ssm_config *ssm = &inspection->model->config.ssm;
+    (void)layer;
+    locus_buffer_printf(out,
+                        "mamba2           %d head%s of %d channels of %d states, %d group%s, "
+                        "convolution over %d\n",
+                        ssm->n_head, locus_plural(ssm->n_head), ssm->n_inner / ssm->n_head,
+                        ssm->n_state, ssm->n_group, locus_plural(ssm->n_group), ssm->n_conv);
+}
+
+static void describe_retention(const struct inspection *inspection, int layer,
+                               struct locus_buffer *out)
+{
+    const struct locus_retention_config *retention = &inspection->model->config.retention;
+    (void)layer;
+    locus_buffer_printf(out, "retention        %d head%s of width %d, values of %d\n",
+                        retention->n_head, locus_plural(retention->n_head), retention->key_dim,
+                        retention->value_dim);
+}
+
+static void describe_hyena(const struct inspection *inspection, int layer, struct locus_buffer *out)
+{
+    const struct locus_hyena_config *hyena = &inspection->model->config.hyena;
+    (void)layer;
+    locus_buffer_printf(out,
+                        "hyena            convolutions over %d, and over all by a filter of length "
+                        "%d: %d bands, %d layers of %d\n",
+                        hyena->n_conv, hyena->length, hyena->n_band, hyena->n_layer, hyena->width);
+}
+
 /* A line for each kind of mixer that there is. */
 static void describe_mixers(const struct inspection *inspection, struct locus_buffer *out)
 {
     static const struct {
         const struct locus_layer_part *mixer;
         void (*describe)(const struct inspection *inspection, int layer, struct locus_buffer *out);
-    } kinds[] = {{&locus_attention_part, describe_attention}, {&locus_mamba_part, describe_scan}};
+    } kinds[] = {{&locus_attention_part, describe_attention},
+                 {&locus_mamba_part, describe_scan},
+                 {&locus_mamba2_part, describe_heads},
+                 {&locus_retention_part, describe_retention},
+                 {&locus_hyena_part, describe_hyena}};
     const struct locus_config *config = &inspection->model->config;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         int layer = 0;
