@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import hf_names as names
 from hf_decoder import Decoder, Experts, Rope
-from hf_folder import Config, shown
+from hf_folder import Config, say, shown
 from hf_reading import (
     ACTIVATIONS,
     Fields,
@@ -86,10 +87,28 @@ def smollm3(c: Config) -> Decoder:
     return Decoder(architecture="smollm3", names=names.LLAMA_ADJACENT, **fields)
 
 
+def tell_chunks(c: Config) -> None:
+    """Qwen2.5-1M's dual chunk attention, which transformers passes over, is a choice of the run."""
+    chunks = c.section("dual_chunk_attention_config")
+    if not chunks.values:
+        return
+    size, local = chunks.count("chunk_size"), chunks.count("local_size")
+    chunks.count("original_max_position_embeddings", size)
+    chunks.refuse("sparse_attention_enabled", "sparse attention is not read")
+    chunks.refuse_unknown(re.compile("(?!)"))
+    if 2 * local > size:
+        raise Failure(f"{chunks.path}: local_size is {local}, expected at most half of {size}")
+    say(
+        f"for texts longer than chunk_size, {size}, dual_chunk_attention_config means -A "
+        f"dual-chunk:chunk={size - local},window={local}; a file has no place for it"
+    )
+
+
 def qwen_windows(c: Config, n_layer: int, is_moe: bool = False) -> Fields:
     """Windows from max_window_layers on; in a mixture, in every other layer before it."""
     first = c.get("max_window_layers", int, 28)
     c.refuse("use_mrope", "positions of several axes are not read")
+    tell_chunks(c)
     return layer_windows(
         c, [i < first and i % 2 == 0 if is_moe else i >= first for i in range(n_layer)]
     )

@@ -25,6 +25,7 @@ from safetensors.numpy import save_file
 import convert_hf
 from checks import Checks
 from family_cases import LLAMA, Desk, convert, llama_folder, write_tokenizer
+from hf_folder import Config
 
 # ---- gpt-oss -------------------------------------------------------------------------------
 
@@ -292,6 +293,28 @@ def check_rotations(desk: Desk) -> None:
         desk.refuses("use_logn_attn is true; queries that grow", config | {"use_logn_attn": True})
 
 
+def check_chunks(desk: Desk) -> None:
+    """Dual chunk attention, which a folder may ask for and a file can't."""
+    chunks = {"chunk_size": 4096, "local_size": 512, "original_max_position_embeddings": 4096}
+    config = LLAMA | {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}
+    desk.says("chunks", config | {"dual_chunk_attention_config": chunks}, "qwen2")
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        convert_hf.read_decoder(Config(desk.path))
+    words = "means -A dual-chunk:chunk=3584,window=512"
+    desk.checks.that(words in said.getvalue(), f"chunks: {said.getvalue()!r}")
+    for words, wrong in {
+        "local_size is 2049, expected at most half of 4096": {"local_size": 2049},
+        "chunk_size is missing": {"chunk_size": None},
+        "sparse_attention_enabled is true": {"sparse_attention_enabled": True},
+        "'x' is 1, which is unknown": {"x": 1},
+    }.items():
+        desk.refuses(words, config | {"dual_chunk_attention_config": chunks | wrong})
+    desk.refuses(
+        "'dual_chunk_attention_config' is", LLAMA | {"dual_chunk_attention_config": chunks}
+    )
+
+
 # ---- models with pictures ------------------------------------------------------------------
 
 GEMMA3: dict[str, Any] = {  # as the one of 4 billion is published
@@ -396,6 +419,7 @@ def main() -> None:
     check_gpt_oss_refusals(checks, work)
     check_nanochat(desk)
     check_rotations(desk)
+    check_chunks(desk)
     check_wrapped(desk)
     check_wrapped_names(checks, work)
     checks.report()

@@ -10,7 +10,6 @@
 #include "base/number.h"
 #include "position/registry.h"
 #include "position/rope_params.h"
-#include "position/tensors.h"
 
 #define TWO_PI 6.283185307179586
 
@@ -34,6 +33,7 @@ static const struct way {
     {&locus_scheme_learned, "learned:beyond=wrap", NULL, NULL},
     {&locus_scheme_learned, "learned:beyond=tile", NULL, NULL},
     {&locus_scheme_learned, "learned:beyond=interpolate,factor=", "auto", NULL},
+    {&locus_scheme_learned, "learned:beyond=resize,factor=", "auto", NULL},
     {&locus_scheme_sinusoidal, "sinusoidal:factor=", "auto", NULL},
     {&locus_scheme_rope, "linear:factor=", "auto", NULL},
     {&locus_scheme_rope, "ntk:factor=", "1", rope_factor},
@@ -139,20 +139,22 @@ static enum locus_status read_rope(struct locus_stretch *stretch,
     return LOCUS_OK;
 }
 
-/* Rows that there are, stretched. */
+/* As many as the scheme says that it has, or rows where it goes on without an end. */
 static enum locus_status read_learned(struct locus_stretch *stretch,
                                       const struct locus_position_spec *spec,
                                       const struct locus_position_env *env, locus_error *error)
 {
-    const struct locus_tensor_query query = {env, "learned", LOCUS_WHOLE_MODEL};
-    const float *table;
-    enum locus_status status = locus_tensor_find(&query, "position_embd.weight", LOCUS_ANY_ROWS,
-                                                 env->n_embd, &table, NULL, error);
-    if (status) return status;
+    enum { FEW = 16 };
+    struct locus_position position = {.spec = *spec};
+    struct locus_position_env brief = *env;
+    brief.session_length = FEW;
+    enum locus_status status = locus_position_init(&position, &brief, error);
+    const int most = status ? 0 : locus_position_max_positions(&position);
     const double factor = locus_position_number(spec, "factor");
+    locus_position_free(&position);
     stretch->factor = factor > 1 ? factor : (double)NAN;
-    stretch->reach = floor((locus_stretch_trained(spec, env) - 1) * factor) + 1;
-    return LOCUS_OK;
+    stretch->reach = most > 0 ? most : locus_stretch_trained(spec, env);
+    return status;
 }
 
 static enum locus_status read_sinusoidal(struct locus_stretch *stretch,
