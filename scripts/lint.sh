@@ -77,7 +77,7 @@ without_comments() {
 # Outside src/position nobody learns which position scheme runs, not even in comments. The names are
 # the registry's; those that are also plain words count where they are quoted alone or begin a SPEC.
 check_scheme_names() {
-    local names plain='none|relative|linear' folders=(src/{forward,kernels,experiment,cli,bench,model})
+    local names plain='none|relative|linear|path' folders=(src/{forward,kernels,experiment,cli,bench,model})
     names=$({
         grep -o '&locus_scheme_[a-z0-9_]*' src/position/registry.c | sed 's/^&locus_scheme_//'
         sed -n 's/^ *{"\([a-z0-9-]*\)", .*/\1/p' src/position/registry.c
