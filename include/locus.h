@@ -168,15 +168,13 @@ struct locus_position_scheme; /* locus_position.h: a scheme of your own */
 typedef struct locus_session_params {
     const char *position; /* SPEC, such as "alibi" or "yarn:factor=4"; NULL: the checkpoint's own */
     int n_context;        /* the most tokens it can hold; 0: the trained length */
-    int n_threads;        /* so many; 0: at most as many as there are physical cores within the
-                             affinity mask and the cgroup's quota, fewer where a chunk's work isn't
-                             worth them or where other programs are busy on them */
+    int n_threads;        /* 0: at most the physical cores within affinity mask and cgroup quota,
+                             fewer where the work isn't worth them or others are busy on them */
 
     /* Advanced. */
 
-    /* Cache policy, which keys a token sees: "full", "window:size=W", "sinks:keep=K,size=W",
-     * "self-extend:group=G,window=W", "rerope:window=W", "leaky-rerope:window=W,k=K" or
-     * "dual-chunk:chunk=C,window=W"; NULL: full. */
+    /* Cache policy, which keys a token sees: "full", "window:size=W", "sinks:keep=K,size=W" or
+     * another of those that 'locus positions' lists; NULL: full. */
     const char *attention;
     enum locus_cache_type cache_type; /* of keys and values; AUTO: F32 for an F32 model, else F16 */
     int n_batch; /* tokens a forward pass, for speed and memory alone; 0: 512 */
@@ -229,7 +227,7 @@ LOCUS_API const char *locus_session_position(const locus_session *session);  /* 
 LOCUS_API const char *locus_session_attention(const locus_session *session); /* cache policy */
 LOCUS_API enum locus_cache_type locus_session_cache_type(const locus_session *session);
 LOCUS_API const char *locus_session_kernels(const locus_session *session); /* name of the set */
-LOCUS_API int locus_session_n_threads(const locus_session *session); /* at most */
+LOCUS_API int locus_session_n_threads(const locus_session *session);       /* at most */
 
 /* Advanced: locus_session_eval where the caller says where tokens are, in a session made with
  * n_axes > 0. Token i is at coordinates[i, 0 .. n_axes-1], each 0 to n_context - 1 (more by
