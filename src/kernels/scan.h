@@ -48,19 +48,27 @@ static void convolve(const struct locus_convolution *op)
  */
 enum { LONG_ROWS = 4 };
 
-/* sums[n_rows] for rows row .. row + n_rows - 1 of all: p from the latest on. */
+/* What p[j] adds to sums[first .. n_rows - 1] of rows from `row` on. */
+INLINE void add_long(const struct locus_long_convolution *op, int row, int j, int first, int n_rows,
+                     float sums[][LOCUS_CHANNELS])
+{
+    float p[LOCUS_CHANNELS], h[LOCUS_CHANNELS];
+    memcpy(p, op->p + (size_t)j * LOCUS_CHANNELS, sizeof p);
+    for (int r = first; r < n_rows; r++) {
+        memcpy(h, op->h + (size_t)(row + r - j) * LOCUS_CHANNELS, sizeof h);
+        for (int l = 0; l < LOCUS_CHANNELS; l++)
+            sums[r][l] = fmaf(h[l], p[l], sums[r][l]);
+    }
+}
+
+/* sums[n_rows] for rows row .. row + n_rows - 1 of all: p from the latest on, which not all see. */
 INLINE void sum_long(const struct locus_long_convolution *op, int row, int n_rows,
                      float sums[][LOCUS_CHANNELS])
 {
-    for (int j = row + n_rows - 1; j >= 0; j--) {
-        float p[LOCUS_CHANNELS], h[LOCUS_CHANNELS];
-        memcpy(p, op->p + (size_t)j * LOCUS_CHANNELS, sizeof p);
-        for (int r = j > row ? j - row : 0; r < n_rows; r++) {
-            memcpy(h, op->h + (size_t)(row + r - j) * LOCUS_CHANNELS, sizeof h);
-            for (int l = 0; l < LOCUS_CHANNELS; l++)
-                sums[r][l] = fmaf(h[l], p[l], sums[r][l]);
-        }
-    }
+    for (int j = row + n_rows - 1; j > row; j--)
+        add_long(op, row, j, j - row, n_rows, sums);
+    for (int j = row; j >= 0; j--)
+        add_long(op, row, j, 0, n_rows, sums);
 }
 
 static void convolve_long(const struct locus_long_convolution *op)
