@@ -4,8 +4,8 @@
     models_readme.py models            rewrite the table between its two marks
     models_readme.py models --check    fail if that would change anything
 
-A row is a checkpoint: its SPEC and mixer, parameters, data, tokens, loss, command and SHA-256, as its
-metadata and bytes say.
+A row is a checkpoint: its SPEC and mixer, parameters, data, tokens, loss, command and SHA-256, as
+its metadata and bytes say.
 """
 
 from __future__ import annotations
