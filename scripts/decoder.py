@@ -40,7 +40,7 @@ from biases import (
     T5Position,
     TransformerXlPosition,
 )
-from checkpoint import CONTROL, NORMAL, USER_DEFINED, Value
+from checkpoint import Value
 from hyena import check_sizes
 from mixers import MIXERS, heads_of, sizes_of
 from positions import (
@@ -54,7 +54,7 @@ from positions import (
 )
 from rotary import RopePosition, XposPosition
 from selective_scan import Mamba, stored, trained
-from vocabulary import END_OF_TEXT, ByteBpe, Bytes
+from vocabulary import ByteBpe, Bytes, metadata_of_tokenizer, tokenizer_of
 
 SCHEMES: tuple[type[Position], ...] = (
     NoPosition,
@@ -411,22 +411,6 @@ def metadata_of(config: DecoderConfig, position: str) -> dict[str, Value]:
     return out | {".position": position}
 
 
-def metadata_of_tokenizer(tokenizer: ByteBpe | Bytes) -> dict[str, Value]:
-    """The tokenizer as GGUF's keys, its end of text the beginning, too."""
-    kinds = [CONTROL if token == END_OF_TEXT else NORMAL for token in tokenizer.tokens]
-    out: dict[str, Value] = {
-        "tokenizer.ggml.model": tokenizer.kind,
-        "tokenizer.ggml.tokens": list(tokenizer.tokens),
-        "tokenizer.ggml.token_type": kinds,
-    }
-    if tokenizer.kind == "gpt2":
-        out |= {"tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": list(tokenizer.merges)}
-    return out | {
-        "tokenizer.ggml.bos_token_id": tokenizer.end_of_text,
-        "tokenizer.ggml.eos_token_id": tokenizer.end_of_text,
-    }
-
-
 def write_gguf(
     path: Path,
     model: Decoder,
@@ -514,26 +498,6 @@ def tensors_of(reader: gguf.GGUFReader, path: Path) -> dict[str, Tensor]:
             raise ValueError(f"{path}: {tensor.name} is {found}; this decoder reads F32 and F16")
         out[tensor.name] = torch.from_numpy(np.array(tensor.data)).to(kind)
     return out
-
-
-def tokenizer_of(reader: gguf.GGUFReader, path: Path) -> ByteBpe | Bytes:
-    """The file's tokenizer; one that does more than those of vocabulary.py is refused."""
-
-    def get(key: str, default: Any) -> Any:
-        field = reader.get_field(f"tokenizer.ggml.{key}")
-        return default if field is None else field.contents()
-
-    kind, pre = get("model", "bytes"), get("pre", "gpt-2")
-    if kind not in ("gpt2", "bytes") or pre != "gpt-2":
-        raise ValueError(f"{path}: a tokenizer {kind}, {pre}; gpt2 with gpt-2, or bytes, are read")
-    for key in ("add_bos_token", "add_eos_token", "add_space_prefix"):
-        if get(key, False):
-            raise ValueError(f"{path}: tokenizer.ggml.{key} is true, which isn't done here")
-    if USER_DEFINED in get("token_type", []):
-        raise ValueError(f"{path}: the tokenizer has user-defined tokens, which aren't found here")
-    if kind == "bytes":
-        return Bytes()
-    return ByteBpe(get("tokens", []), get("merges", []))
 
 
 def read_gguf(path: Path, position: str | None = None) -> tuple[Decoder, ByteBpe | Bytes]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
+import gguf
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from checkpoint import CONTROL, NORMAL, USER_DEFINED, Value
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -107,3 +112,39 @@ def tokenizer_from_json(text: str) -> ByteBpe | Bytes:
     if missing:
         raise ValueError(f"not a whole tokenizer: it has no token '{missing[0]}'")
     return ByteBpe(tokens, merges)
+
+
+def metadata_of_tokenizer(tokenizer: ByteBpe | Bytes) -> dict[str, Value]:
+    """The tokenizer as GGUF's keys, its end of text the beginning, too."""
+    kinds = [CONTROL if token == END_OF_TEXT else NORMAL for token in tokenizer.tokens]
+    out: dict[str, Value] = {
+        "tokenizer.ggml.model": tokenizer.kind,
+        "tokenizer.ggml.tokens": list(tokenizer.tokens),
+        "tokenizer.ggml.token_type": kinds,
+    }
+    if tokenizer.kind == "gpt2":
+        out |= {"tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": list(tokenizer.merges)}
+    return out | {
+        "tokenizer.ggml.bos_token_id": tokenizer.end_of_text,
+        "tokenizer.ggml.eos_token_id": tokenizer.end_of_text,
+    }
+
+
+def tokenizer_of(reader: gguf.GGUFReader, path: Path) -> ByteBpe | Bytes:
+    """The file's tokenizer; one that does more than those of vocabulary.py is refused."""
+
+    def get(key: str, default: Any) -> Any:
+        field = reader.get_field(f"tokenizer.ggml.{key}")
+        return default if field is None else field.contents()
+
+    kind, pre = get("model", "bytes"), get("pre", "gpt-2")
+    if kind not in ("gpt2", "bytes") or pre != "gpt-2":
+        raise ValueError(f"{path}: a tokenizer {kind}, {pre}; gpt2 with gpt-2, or bytes, are read")
+    for key in ("add_bos_token", "add_eos_token", "add_space_prefix"):
+        if get(key, False):
+            raise ValueError(f"{path}: tokenizer.ggml.{key} is true, which isn't done here")
+    if USER_DEFINED in get("token_type", []):
+        raise ValueError(f"{path}: the tokenizer has user-defined tokens, which aren't found here")
+    if kind == "bytes":
+        return Bytes()
+    return ByteBpe(get("tokens", []), get("merges", []))

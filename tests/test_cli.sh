@@ -171,6 +171,9 @@ check "and of an MLP" eval '! grep -qE "^(attention|MLP) " "$out"'
 check "retention" succeeds inspect -m "$data/retention-mixed.gguf"
 check "in some layers" prints '^retention +3 heads of width 10, values of 20$'
 check "beside attention" prints '^  layers 1: attention, all positions seen$'
+check "Hyena" succeeds inspect -m "$data/hyena.gguf"
+check "by its filter" prints \
+    '^hyena +convolutions over 3, and over all by a filter of length 16: 16 bands, 3 layers of 64$'
 check "a scheme for retention alone" refuses 1 \
     "position rope: the model's layers are retention, which has no use for positions" \
     bench -m "$data/retention.gguf" --position rope

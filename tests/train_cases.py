@@ -34,7 +34,6 @@ from decoder import (
     Decoder,
     DecoderConfig,
     metadata_of,
-    metadata_of_tokenizer,
     parse_position,
     read_gguf,
 )
@@ -42,6 +41,7 @@ from mixers import MIXERS
 from selective_scan import scan
 from texts import Windows
 from training import LEARNING_RATES, Training, command_of
+from vocabulary import metadata_of_tokenizer
 
 SHAPE = [
     *("--n-embd", "16", "--n-layer", "2", "--n-head", "2", "--n-ff", "24"),

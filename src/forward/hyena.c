@@ -131,7 +131,7 @@ static double dot(const float *weights, const double *values, int n)
 static void find_sines(const struct locus_hyena_config *config,
                        const struct locus_hyena_weights *weights, int distance, double *sines)
 {
-    double in[LOCUS_HYENA_WIDTH];
+    double in[LOCUS_HYENA_WIDTH] = {0};
     int n_in = locus_hyena_features(config);
     find_features(config, distance, in);
     for (int i = 0; i < config->n_layer; i++) {
@@ -154,7 +154,7 @@ static void fill_row(const struct pass *pass, const struct hyena *hyena, int lay
     const struct locus_hyena_config *config = &model->config.hyena;
     const struct locus_hyena_weights *weights = model->layers[layer].mixer;
     const double s = (double)distance / (config->length > 1 ? config->length - 1 : 1);
-    double sines[LOCUS_HYENA_WIDTH];
+    double sines[LOCUS_HYENA_WIDTH] = {0};
     find_sines(config, weights, distance, sines);
     for (int c = 0; c < model->config.n_embd; c++) {
         const double window = locus_exp_double(-(double)weights->decay[c] * s);

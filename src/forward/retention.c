@@ -1,4 +1,4 @@
-/* Retention as a mixer, in its recurrent form (Sun et al. 2023, equations 6 and 8): see
+/* Retention as a mixer, as a recurrence (Sun et al. 2023, equations 6 and 8): see
  * retention.h.
  *
  *     in -> q, k, v, gate      q, k -> turned by their place      k / sqrt(key_dim)
