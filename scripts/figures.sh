@@ -86,7 +86,7 @@ extrapolation() {
         transformer-xl xpos
 }
 # Less of RoPE, biases made of what the tokens are, and what mixes tokens instead of attention.
-beyond() { tales rope prope nope-half rope-random alibi fox dape mamba retention; }
+beyond() { tales rope prope nope-half rope-random alibi fox dape mamba retention hyena; }
 
 # One model under RoPE's scalings, beside schemes that need none. Factor 8: made for eight times 256.
 scalings() {

@@ -6,8 +6,8 @@
 #                 <|endoftext|> part documents
 #   STORIES, EVAL_STORIES   what the set `text` has instead (TEXT, EVAL)
 #   SETS          sets to make, in this order (text tales copy reverse addition passkey)
-#   TALES_SCHEMES, TASK_SCHEMES   SPECs, in this order; in TALES_SCHEMES mamba and retention, too,
-#                 which are instead of attention
+#   TALES_SCHEMES, TASK_SCHEMES   SPECs, in this order; in TALES_SCHEMES mamba, retention and hyena,
+#                 too, which are instead of attention
 #   TOKENS        tokens each model of tales trains on (10M)
 #   TEXT_TOKENS   the same for the set `text` (14M); TASK_TOKENS for a task (10M to 30M)
 #   ABOUT         the texts in words, kept in the files; ABOUT_STORIES for those of the set `text`
@@ -46,7 +46,7 @@ read -ra sets <<<"${SETS:-text tales copy reverse addition passkey}"
 # What has been compared most comes first.
 read -ra tales_schemes <<<"${TALES_SCHEMES:-rope alibi none learned sinusoidal t5 relative kerple \
 transformer-xl fire cope sandwich xpos recurrent rope:p=0.5 rope:nope_every=2 mamba retention fox \
-dape rope:random=4096}"
+dape rope:random=4096 hyena}"
 read -ra task_schemes <<<"${TASK_SCHEMES:-none rope alibi t5 sinusoidal}"
 mkdir -p "$out" "$work"
 failed=0
@@ -109,7 +109,7 @@ make_text() {
 # with as many parameters in all.
 mixer_for() {
     case $1 in
-        mamba | retention) echo --mixer "$1" --position none ;;
+        mamba | retention | hyena) echo --mixer "$1" --position none ;;
         *) echo --position "$1" ;;
     esac
 }
@@ -117,6 +117,7 @@ shape_for() {
     case $1 in
         mamba) echo --n-layer 8 --n-ff 0 ;;
         retention) echo --n-layer 5 --n-head 4 --n-ff 120 ;;
+        hyena) echo --n-layer 5 --n-ff 240 ;;
         *) echo --n-layer 5 --n-head 4 --n-ff 288 ;;
     esac
 }
@@ -160,7 +161,7 @@ for set in "${sets[@]}"; do
     case $set in
         text) make_text ;;
         tales) make_tales ;;
-        # 0.14 M parameters, enough for each task, so that all of models/ is 53 MiB.
+        # 0.14 M parameters, enough for each task, so that all of models/ is 55 MiB.
         copy) make_task copy 64 10M --batch 128 ;;
         reverse) make_task reverse 64 10M --batch 128 ;;
         addition) make_task addition 64 20M --batch 128 ;;
