@@ -2,7 +2,7 @@
  * score.
  *
  * Zheng et al., "DAPE: Data-Adaptive Positional Encoding for Length Extrapolation" (arXiv
- * 2405.14722), equation 2: of a query and a key, a [n_head] the scaled scores and b [n_head] the
+ * 2405.14722): of a query and a key, a [n_head] the scaled scores and b [n_head] the
  * biases of another scheme, score += b + W2 leaky_relu(W1 [a; b] + b1) + b2. As in the authors'
  * code the slope below 0 is 0.01, and each layer has its network. The other scheme, over=, has its
  * defaults (ALiBi: max_bias=8, KERPLE: kind=log) and its tensors.

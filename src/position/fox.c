@@ -1,7 +1,7 @@
 /* Forget gates: a key fades by the gates of the tokens after it, up to the query.
  *
- * Lin et al., "Forgetting Transformer: Softmax Attention with a Forget Gate" (arXiv 2503.02130),
- * equations 5 to 7: f_t = sigmoid(w_h . x_t + b_h) a head, x_t what queries and keys are projected
+ * Lin et al., "Forgetting Transformer: Softmax Attention with a Forget Gate" (arXiv 2503.02130):
+ * f_t = sigmoid(w_h . x_t + b_h) a head, x_t what queries and keys are projected
  * from; score(i, j) += ln f_{j+1} + ... + ln f_i. (Its "Pro" block's output gate, norms and key
  * shift are a model's, not a scheme's.)
  *

@@ -1,7 +1,7 @@
 /* Turns of the text: between a key and a query lie reflections, one a token, that the tokens say.
  *
  * Yang et al., "PaTH Attention: Position Encoding via Accumulating Householder Transformations"
- * (arXiv 2505.16381), equations 1 to 3: score(i, j) = q_i . (H_i ... H_{j+1} k_j) scale, with
+ * (arXiv 2505.16381): score(i, j) = q_i . (H_i ... H_{j+1} k_j) scale, with
  * H_t = I - beta_t w_t w_t^T for each head of keys. As in the authors' code w is a projection of
  * low rank of what keys are projected from, through a causal convolution of three tokens and SiLU,
  * its length 1 (1e-6 added to the square); beta = 2 sigmoid(u . x + b). Their variant with forget
