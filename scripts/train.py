@@ -88,7 +88,7 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
     args.context = args.context or 256
     for name in args.mixer.split(","):
         if name not in ("attention", *MIXERS):
-            raise Failure(f"--mixer {name}: expected attention or {', '.join(MIXERS)}")
+            raise Failure(f"--mixer {name}: expected one of attention, {', '.join(MIXERS)}")
     if args.position is None:
         args.position = "rope" if "attention" in args.mixer.split(",") else "none"
     state = load_state(args.state) if args.state is not None and args.state.exists() else None

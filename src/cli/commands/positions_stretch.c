@@ -20,6 +20,11 @@
 #include "position/registry.h"
 #include "position/stretch.h"
 
+/* What is pasted: the way that the name given is short for; else the scheme as it is, where that
+ * reaches any length; else YaRN, which costs the least perplexity without training; else the first.
+ */
+enum choice { NOTHING, FIRST, BEST, AS_IT_IS, ASKED };
+
 struct stretching {
     const struct positions_options *options;
     const char *given; /* the SPEC of the command line; NULL: none */
@@ -32,7 +37,8 @@ struct stretching {
     double trained;                 /* and the length that it is made for */
     struct locus_table table;
     struct locus_buffer left_out; /* a line a way that is refused */
-    struct locus_buffer pasted;   /* the SPEC of the example */
+    struct locus_buffer pasted;   /* the SPEC of the example, */
+    enum choice choice;           /* and why it is that */
 };
 
 /* ---- what it is about ----------------------------------------------------------------------- */
@@ -159,14 +165,20 @@ static enum locus_status add_row(struct stretching *run, const char *label, cons
     return status;
 }
 
-/* The way that the SPEC given names is the one to paste, else the first. */
-static void choose_pasted(struct stretching *run, const char *way)
+static void choose(struct stretching *run, const char *spec, enum choice choice)
+{
+    if (choice <= run->choice) return;
+    run->choice = choice;
+    run->pasted.length = 0;
+    locus_buffer_printf(&run->pasted, "%s", spec);
+}
+
+static enum choice choice_of(const struct stretching *run, const char *way)
 {
     const struct locus_word name = locus_spec_name(way);
-    const bool asked = run->given && locus_word_is(name, run->given);
-    if (run->pasted.length > 0 && !asked) return;
-    run->pasted.length = 0;
-    locus_buffer_printf(&run->pasted, "%s", way);
+    const bool is_given = run->given && locus_word_is(name, run->given);
+    if (is_given && !locus_word_is(name, run->scheme->name)) return ASKED;
+    return locus_word_is(name, "yarn") ? BEST : FIRST;
 }
 
 static void add_ways(struct stretching *run)
@@ -174,6 +186,10 @@ static void add_ways(struct stretching *run)
     enum locus_status status;
     locus_error error;
     struct locus_buffer way = {0};
+    struct locus_stretch plain;
+    if (!locus_stretch_read(&plain, &run->plain.specs[0], run->trained, &run->env, NULL) &&
+        isinf(plain.reach))
+        choose(run, run->scheme->name, AS_IT_IS);
     for (int i = 0; locus_stretch_way(run->scheme, i, run->own, &run->env, &way, &status, &error) &&
                     !way.failed;
          i++) {
@@ -181,7 +197,7 @@ static void add_ways(struct stretching *run)
         if (status)
             locus_buffer_printf(&run->left_out, "Left out: %s: %s\n", way.bytes, error.message);
         else
-            choose_pasted(run, way.bytes);
+            choose(run, way.bytes, choice_of(run, way.bytes));
         way.length = 0;
     }
     run->table.text.failed |= way.failed;
