@@ -35,10 +35,10 @@ static const struct way {
     {&locus_scheme_learned, "learned:beyond=interpolate,factor=", "auto", NULL},
     {&locus_scheme_learned, "learned:beyond=resize,factor=", "auto", NULL},
     {&locus_scheme_sinusoidal, "sinusoidal:factor=", "auto", NULL},
+    {&locus_scheme_rope, "yarn:factor=", "auto", NULL}, /* first: costs the least untrained */
     {&locus_scheme_rope, "linear:factor=", "auto", NULL},
     {&locus_scheme_rope, "ntk:factor=", "1", rope_factor},
     {&locus_scheme_rope, "dynamic-ntk:factor=", "1", rope_factor},
-    {&locus_scheme_rope, "yarn:factor=", "auto", NULL},
     {&locus_scheme_rope, "llama3:factor=", "auto", NULL},
     {&locus_scheme_rope, "longrope:factor=", "auto", NULL},
     {&locus_scheme_alibi, "alibi:factor=", "auto", NULL},

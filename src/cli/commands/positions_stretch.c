@@ -21,9 +21,8 @@
 #include "position/stretch.h"
 
 /* What is pasted: the way that the name given is short for; else the scheme as it is, where that
- * reaches any length; else YaRN, which costs the least perplexity without training; else the first.
- */
-enum choice { NOTHING, FIRST, BEST, AS_IT_IS, ASKED };
+ * reaches any length; else the first way. */
+enum choice { NOTHING, FIRST, AS_IT_IS, ASKED };
 
 struct stretching {
     const struct positions_options *options;
@@ -178,7 +177,7 @@ static enum choice choice_of(const struct stretching *run, const char *way)
     const struct locus_word name = locus_spec_name(way);
     const bool is_given = run->given && locus_word_is(name, run->given);
     if (is_given && !locus_word_is(name, run->scheme->name)) return ASKED;
-    return locus_word_is(name, "yarn") ? BEST : FIRST;
+    return FIRST;
 }
 
 static void add_ways(struct stretching *run)
