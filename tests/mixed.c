@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "checkpoint/checkpoint.h"
+#include "golden.h"
 #include "plain.h"
 #include "reference.h"
 #include "testing.h"
@@ -255,6 +256,21 @@ void mixed_check_same(const float *logits, const float *expected, int first, int
 
 /* ---- values --------------------------------------------------------------------------------- */
 
+void mixed_check_quantised(const locus_model *quantised, const locus_model *floats)
+{
+    float *whole = mixed_logits(quantised, MIXED_TEXT, MIXED_TEXT, 2, NULL);
+    float *cut = mixed_logits(quantised, 7, 5, 1, NULL);
+    float *exact = mixed_logits(floats, MIXED_TEXT, MIXED_TEXT, 1, NULL);
+    mixed_check_same(cut, whole, 0, MIXED_TEXT, "quantised");
+    for (size_t row = 0; row < MIXED_TEXT; row++)
+        ck_assert_float_lt(golden_row_difference(whole + row * MIXED_VOCAB,
+                                                 exact + row * MIXED_VOCAB, MIXED_VOCAB),
+                           0.2f);
+    free(whole);
+    free(cut);
+    free(exact);
+}
+
 double mixed_off_plain(const locus_model *model)
 {
     locus_session *session = mixed_session(model, 100, 2, NULL);
@@ -290,4 +306,12 @@ void mixed_refuse_file(struct variant *variant, const char *says)
     locus_error error = {0};
     ck_assert_ptr_null(locus_model_open(variant_finish(variant), &error));
     ck_assert_msg(strstr(error.message, says) != NULL, "no \"%s\": %s", says, error.message);
+}
+
+void mixed_refuse_changed(const struct mixed *mixed, const char *key, int value, const char *says)
+{
+    struct variant *variant = variant_begin(mixed_write(mixed));
+    variant_drop(variant, key);
+    if (value >= 0) locus_writer_u32(variant_writer(variant), key, (uint32_t)value);
+    mixed_refuse_file(variant, says);
 }

@@ -60,6 +60,10 @@ float *mixed_logits(const locus_model *model, int n_batch, int step, int n_threa
 void mixed_check_same(const float *logits, const float *expected, int first, int end,
                       const char *what);
 
+/* A model quantised: its bits are the same however the text is cut, and its logits near those of
+ * the model in floats. */
+void mixed_check_quantised(const locus_model *quantised, const locus_model *floats);
+
 /* How far the worst row is from that of the plain pass in double (reference.h). */
 double mixed_off_plain(const locus_model *model);
 
@@ -67,5 +71,7 @@ double mixed_off_plain(const locus_model *model);
 void mixed_refuse_session(const locus_model *model, const locus_session_params *params,
                           enum locus_status status, const char *says);
 void mixed_refuse_file(struct variant *variant, const char *says);
+/* With a key of another value or, where that is negative, without it; a tensor may go, too. */
+void mixed_refuse_changed(const struct mixed *mixed, const char *key, int value, const char *says);
 
 #endif

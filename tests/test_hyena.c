@@ -92,11 +92,7 @@ static const struct {
 
 START_TEST(files_that_are_wrong_are_refused_by_name)
 {
-    struct variant *variant = variant_begin(mixed_write(&alone));
-    variant_drop(variant, wrong[_i].key);
-    if (wrong[_i].value >= 0)
-        locus_writer_u32(variant_writer(variant), wrong[_i].key, (uint32_t)wrong[_i].value);
-    mixed_refuse_file(variant, wrong[_i].says);
+    mixed_refuse_changed(&alone, wrong[_i].key, wrong[_i].value, wrong[_i].says);
 }
 END_TEST
 

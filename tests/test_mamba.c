@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "forward/map.h"
-#include "golden.h"
 #include "hostile.h"
 #include "mixed.h"
 #include "model/quantize.h"
@@ -69,17 +68,7 @@ START_TEST(quantised_weights_are_near_and_have_the_same_bits_however_a_text_is_c
     ck_assert_int_eq(locus_checkpoint_tensor(checkpoint, "blk.0.ssm_in.weight")->type, LOCUS_Q8_0);
     ck_assert_int_eq(locus_checkpoint_tensor(checkpoint, "blk.0.ssm_conv1d.weight")->type,
                      LOCUS_F32);
-    float *whole = mixed_logits(model, MIXED_TEXT, MIXED_TEXT, 2, NULL),
-          *cut = mixed_logits(model, 7, 5, 1, NULL);
-    float *exact = mixed_logits(floats, MIXED_TEXT, MIXED_TEXT, 1, NULL);
-    mixed_check_same(cut, whole, 0, MIXED_TEXT, "quantised");
-    for (int i = 0; i < MIXED_TEXT; i++)
-        ck_assert_float_lt(golden_row_difference(whole + (size_t)i * MIXED_VOCAB,
-                                                 exact + (size_t)i * MIXED_VOCAB, MIXED_VOCAB),
-                           0.2f);
-    free(whole);
-    free(cut);
-    free(exact);
+    mixed_check_quantised(model, floats);
     locus_model_free(model);
     locus_model_free(floats);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "golden.h"
 #include "mixed.h"
 #include "model/quantize.h"
 #include "testing.h"
@@ -31,17 +30,7 @@ START_TEST(quantised_weights_are_near_and_have_the_same_bits_however_a_text_is_c
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         ck_assert_int_eq(locus_checkpoint_tensor(checkpoint, expected[i].name)->type,
                          expected[i].type);
-    float *whole = mixed_logits(model, MIXED_TEXT, MIXED_TEXT, 2, NULL);
-    float *cut = mixed_logits(model, 7, 5, 1, NULL);
-    float *exact = mixed_logits(floats, MIXED_TEXT, MIXED_TEXT, 1, NULL);
-    mixed_check_same(cut, whole, 0, MIXED_TEXT, "quantised");
-    for (int i = 0; i < MIXED_TEXT; i++)
-        ck_assert_float_lt(golden_row_difference(whole + (size_t)i * MIXED_VOCAB,
-                                                 exact + (size_t)i * MIXED_VOCAB, MIXED_VOCAB),
-                           0.2f);
-    free(whole);
-    free(cut);
-    free(exact);
+    mixed_check_quantised(model, floats);
     locus_model_free(model);
     locus_model_free(floats);
 }
@@ -88,11 +77,7 @@ static const struct {
 
 START_TEST(files_that_are_wrong_are_refused_by_name)
 {
-    struct variant *variant = variant_begin(mixed_write(&alone));
-    variant_drop(variant, wrong[_i].key);
-    if (wrong[_i].value >= 0)
-        locus_writer_u32(variant_writer(variant), wrong[_i].key, (uint32_t)wrong[_i].value);
-    mixed_refuse_file(variant, wrong[_i].says);
+    mixed_refuse_changed(&alone, wrong[_i].key, wrong[_i].value, wrong[_i].says);
 }
 END_TEST
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "golden.h"
 #include "mixed.h"
 #include "model/quantize.h"
 #include "testing.h"
@@ -23,17 +22,7 @@ START_TEST(quantised_weights_are_near_and_have_the_same_bits_however_a_text_is_c
     const struct locus_checkpoint *checkpoint = locus_model_checkpoint(model);
     ck_assert_int_eq(locus_checkpoint_tensor(checkpoint, "blk.0.retention_v.weight")->type,
                      LOCUS_Q8_0);
-    float *whole = mixed_logits(model, MIXED_TEXT, MIXED_TEXT, 2, NULL);
-    float *cut = mixed_logits(model, 7, 5, 1, NULL);
-    float *exact = mixed_logits(floats, MIXED_TEXT, MIXED_TEXT, 1, NULL);
-    mixed_check_same(cut, whole, 0, MIXED_TEXT, "quantised");
-    for (int i = 0; i < MIXED_TEXT; i++)
-        ck_assert_float_lt(golden_row_difference(whole + (size_t)i * MIXED_VOCAB,
-                                                 exact + (size_t)i * MIXED_VOCAB, MIXED_VOCAB),
-                           0.2f);
-    free(whole);
-    free(cut);
-    free(exact);
+    mixed_check_quantised(model, floats);
     locus_model_free(model);
     locus_model_free(floats);
 }

@@ -55,7 +55,7 @@ static enum locus_status number_layers(struct locus_attention *attention,
     return LOCUS_OK;
 }
 
-/* How many positions the policy moves a query of this session to. */
+/* How many positions the policy moves a query to. */
 static int moves(const struct locus_session *session)
 {
     const struct locus_policy *policy = &session->setup.policy;
